@@ -108,8 +108,13 @@ private:
       return true;
     }
     default:
-      return executeCompute(rank, action, action);
+      break;
     }
+    if (!isP2P(action.kind))
+      return executeCompute(rank, action, action);
+    // An end of a transfer stands after what makes its value: nothing is waited for.
+    startOrPublish(rank, action, {rank, uint32_t(state[rank].position)}, state[rank].clock);
+    return true;
   }
 
   /// What a compute leaf needs, as a value that exists or not; null if nothing.

@@ -4,6 +4,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
+#include <utility>
 
 using namespace cleave::simulate;
 using namespace cleave::schedule;
@@ -26,9 +27,16 @@ static Action otherEnd(Action end) {
     return sendOf(end);
   }
 }
-static uint64_t tagOf(Action send) {
-  return uint64_t(send.kind == ActionKind::SendForward) << 48 | uint64_t(send.stage) << 32 |
-         send.index;
+
+Transfers::Transfers(const Schedule &program, const CostTable &costs, const CommModel &model)
+    : program(program), costs(costs), model(model) {
+  if (program.hasP2P() && model.matching == Matching::Tag)
+    byTag.resize(2 * size_t(program.numStages()) * program.numMicrobatches);
+}
+
+size_t Transfers::tagOf(Action send) const {
+  size_t direction = send.kind == ActionKind::SendForward ? 0 : program.numStages();
+  return (direction + send.stage) * program.numMicrobatches + send.index;
 }
 
 double Transfers::costOf(Action send) const {
@@ -54,11 +62,12 @@ void Transfers::start(Action action, ActionRef here, double now,
 
 void Transfers::startByTag(const End &end, llvm::function_ref<void(const Transfer &)> complete) {
   Action send = sendOf(end.action);
-  auto [found, inserted] = byTag.try_emplace(tagOf(send), end);
-  if (inserted)
+  End &waiting = byTag[tagOf(send)];
+  if (!waiting.isThere()) {
+    waiting = end;
     return;
-  End other = found->second;
-  byTag.erase(found);
+  }
+  End other = std::exchange(waiting, End());
   const End &sender = isSend(end.action.kind) ? end : other;
   const End &receiver = isSend(end.action.kind) ? other : end;
   double begin = std::max(sender.time, receiver.time);
@@ -115,8 +124,9 @@ void Transfers::drain(uint64_t stream, llvm::function_ref<void(const Transfer &)
 
 std::string Transfers::describeUnmatched() const {
   std::vector<const End *> open;
-  for (const auto &entry : byTag)
-    open.push_back(&entry.second);
+  for (const End &end : byTag)
+    if (end.isThere())
+      open.push_back(&end);
   for (const auto &entry : streams)
     for (const End &end : entry.second.queue)
       open.push_back(&end);

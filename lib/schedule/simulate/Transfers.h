@@ -22,8 +22,7 @@ struct Transfer {
 class Transfers {
 public:
   Transfers(const schedule::Schedule &program, const CostTable &costs,
-            const schedule::CommModel &model)
-      : program(program), costs(costs), model(model) {}
+            const schedule::CommModel &model);
 
   /// A transfer without a receive in the program: starts as soon as the data and the link from
   /// this rank to that one are there; returns its end.
@@ -42,7 +41,8 @@ private:
   struct End {
     schedule::Action action;
     ActionRef where;
-    double time;
+    double time = -1;
+    bool isThere() const { return time >= 0; }
   };
   struct Stream {
     std::deque<End> queue;
@@ -50,6 +50,7 @@ private:
   };
   uint64_t streamOf(schedule::Action action, unsigned rank) const;
   double costOf(schedule::Action send) const;
+  size_t tagOf(schedule::Action send) const;
   void startByTag(const End &end, llvm::function_ref<void(const Transfer &)> complete);
   void drain(uint64_t stream, llvm::function_ref<void(const Transfer &)> complete);
 
@@ -57,7 +58,8 @@ private:
   const CostTable &costs;
   schedule::CommModel model;
   llvm::DenseMap<uint64_t, double> linkFree; // by sender and receiver
-  llvm::DenseMap<uint64_t, End> byTag;
+  /// By direction, stage and microbatch: the end that is there, of transfers that are not matched.
+  std::vector<End> byTag;
   llvm::DenseMap<uint64_t, Stream> streams;
 };
 
