@@ -3,10 +3,12 @@
 
     bench/prediction.py DATA [--build build] [--parts all,leave-out,folds,ablation] [--write]
 
+A processor needs some three minutes for all of it.
+
 DATA has measured/iterations.csv and measured/plans.json. Constants are fitted by `cleave.calibrate`: on all rows; on
 all but one family; on four fifths of vTrain's models. Folds follow from the rows alone. Beside it stands a roofline
-with five constants, fitted on the same rows in the same way. Prints Markdown; --write puts it, with the date, into
-bench/results/prediction.md, with the error of every row (no measured value is copied).
+with five constants, fitted on the same rows in the same way. Prints Markdown; --write puts each part, with the date,
+into bench/results/prediction.md, with the error of every row (no measured value is copied); other parts stay.
 """
 
 import argparse
@@ -221,7 +223,7 @@ def fold(row):
     return int(hashlib.sha256(model.encode()).hexdigest(), 16) % FOLDS
 
 
-def leave_out(bench, positions):
+def leave_out(bench):
     lines = ["| family left out | rows | median (%) | p90 (%) | bias (%) | baseline median / p90 | goal, median |",
              "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for family in TARGETS:
@@ -293,50 +295,80 @@ def noise(bench):
     return summary(apart) if apart else None
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("data", type=pathlib.Path)
-    parser.add_argument("--build", type=pathlib.Path, default=SOURCE / "build")
-    parser.add_argument("--parts", default="leave-out,folds,ablation", help="what is fitted again; all rows always are")
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
-    parts = set(filter(None, options.parts.split(",")))
-    bench = Bench(options.data, options.build)
-    fit = bench.fit(bench.rows)
+def all_rows(bench, fit):
+    """Sections on the fit to all rows, by title."""
     predictions = bench.predict(fit.positions, bench.rows)
     errors = errors_of(predictions, bench.rows)
     groups = by_family(errors, bench.rows)
     others = by_family(baseline_errors(bench, fit_baseline(bench, bench.rows), bench.rows), bench.rows)
     predicted = sum(bool(row["predicted_step_time_s"]) for row in bench.predict(fit.positions, bench.every).values())
-    lines = [f"{datetime.date.today()}; {predicted} of {len(bench.every)} rows are predicted, {len(errors)} judged.",
-             "", "## All rows in one fit", "", *print_families(groups, others)]
+    lines = [f"{predicted} of {len(bench.every)} rows are predicted, {len(errors)} judged.", "",
+             *print_families(groups, others)]
     apart = noise(bench)
     if apart:
         lines += ["", "Of Bridge's layouts measured in several releases the newest counts; the older ones are "
                   f"{apart[0]:.1f} % apart in the median, {apart[1]:.1f} % at the 90th percentile."]
-    lines += ["", "## Ranking of plans", "", *ranking(bench.rows, predictions)]
-    lines += ["", "## Memory", "", *memory(bench, predictions)]
-    if "leave-out" in parts:
-        lines += ["", "## One family left out of the fit", "", *leave_out(bench, fit.positions)]
-    if "folds" in parts:
-        lines += ["", "## vTrain, five folds over models", "", *folds(bench)]
-    if "ablation" in parts:
-        lines += ["", "## Without a term", "", "Median error in percent, constants fitted again.", "",
-                  *ablation(bench, groups, fit.positions)]
     furthest = sorted(errors, key=lambda key: -abs(math.log(1 + errors[key])))[:10]
-    lines += ["", "## Furthest off", "", "| row | error (%) | note |", "| --- | ---: | --- |",
-              *(f"| {key} | {100 * errors[key]:+.0f} | {predictions[key]['note']} |" for key in furthest)]
     reasons = collections.Counter(
         (row["source"], predictions[row["id"]]["note"].removeprefix("not predicted: ")) for row in bench.rows
         if not predictions[row["id"]]["predicted_step_time_s"])
-    lines += ["", "## Not predicted", "", "| source | rows | reason |", "| --- | ---: | --- |",
-              *(f"| {source} | {count} | {reason} |" for (source, reason), count in reasons.most_common())]
-    print("\n".join(lines))
+    return {
+        "All rows in one fit": lines,
+        "Ranking of plans": ranking(bench.rows, predictions),
+        "Memory": memory(bench, predictions),
+        "Furthest off": ["| row | error (%) | note |", "| --- | ---: | --- |",
+                         *(f"| {key} | {100 * errors[key]:+.0f} | {predictions[key]['note']} |" for key in furthest)],
+        "Not predicted": ["| source | rows | reason |", "| --- | ---: | --- |",
+                          *(f"| {source} | {count} | {reason} |" for (source, reason), count in reasons.most_common())],
+        "Every row": ["Error of the predicted step time in percent.", "", "```text",
+                      *(f"{key} {100 * error:+.1f}" for key, error in errors.items()), "```"],
+    }
+
+
+HEAD = "Each section has its date: those of an earlier one were computed with the model and the constants of that day."
+TITLES = ("All rows in one fit", "Ranking of plans", "Memory", "One family left out of the fit",
+          "vTrain, five folds over models", "Without a term", "Furthest off", "Not predicted", "Every row")
+
+
+def read_page(path):
+    """The sections that a page has, by title."""
+    if not path.exists():
+        return {}
+    _, *sections = path.read_text(encoding="utf-8").split("\n## ")
+    pairs = (section.split("\n", 1) for section in sections)
+    return {title: text.strip().split("\n") for title, text in pairs}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("data", type=pathlib.Path)
+    parser.add_argument("--build", type=pathlib.Path, default=SOURCE / "build")
+    parser.add_argument("--parts", default="all,leave-out,folds,ablation", help="what is fitted")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    parts = set(filter(None, options.parts.split(",")))
+    bench = Bench(options.data, options.build)
+    fit = bench.fit(bench.rows) if parts & {"all", "ablation"} else None
+    sections = all_rows(bench, fit) if "all" in parts else {}
+    if "leave-out" in parts:
+        sections["One family left out of the fit"] = ["Fits take every fourth row of vtrain_single.", "",
+                                                      *leave_out(bench)]
+    if "folds" in parts:
+        sections["vTrain, five folds over models"] = folds(bench)
+    if "ablation" in parts:
+        errors = errors_of(bench.predict(fit.positions, bench.rows), bench.rows)
+        sections["Without a term"] = ["Median error in percent, constants fitted again.", "",
+                                      *ablation(bench, by_family(errors, bench.rows), fit.positions)]
+    today = f"{datetime.date.today()}."
+    sections = {title: [today, "", *lines] for title, lines in sections.items()}
+    path = SOURCE / "bench/results/prediction.md"
     if options.write:
-        lines += ["", "## Every row", "", "Error of the predicted step time in percent.", "", "```text",
-                  *(f"{key} {100 * error:+.1f}" for key, error in errors.items()), "```"]
-        path = SOURCE / "bench/results/prediction.md"
-        path.write_text("# Predicted step times\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
+        sections = {**read_page(path), **sections}
+    text = "\n".join("\n".join(["", f"## {title}", "", *sections[title]]) for title in TITLES if title in sections)
+    if options.write:
+        path.write_text(f"# Predicted step times\n\n{HEAD}\n{text}\n", encoding="utf-8")
+    else:
+        print(text.strip())
 
 
 if __name__ == "__main__":

@@ -39,6 +39,11 @@ struct Software {
   double parameterBytes = 2, gradientStateBytes = 4, optimizerStateBytes = 12;
   /// Bytes of each logit while the loss is computed: copies in several types, and gradients.
   double logitBytes = 6;
+  /// Bytes that the loss moves for each logit, forward and backward.
+  double lossBytes = 24, lossBackwardBytes = 10;
+  /// Bytes that adding a microbatch's gradient to the others moves for each parameter, where
+  /// kernels of their own do it; 0: the products that make gradients add them.
+  double accumulationBytes = 0;
   /// Attention's probabilities are dropped out: a pass, and two tensors more that are kept.
   double dropsAttention = 1;
   /// The input and the output embedding are one tensor.

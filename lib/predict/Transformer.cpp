@@ -75,6 +75,16 @@ public:
     communicate(pass, Collective::AllGather, Axis::Tensor, bytes, overlap);
     communicate(pass, Collective::ReduceScatter, Axis::Tensor, bytes, overlap);
   }
+  /// Adds the gradients of all parameters, so many tensors, to those of the microbatches before.
+  void accumulate(double tensors) {
+    double bytes = layout.software.accumulationBytes * (layer.parameters + layer.expertParameters);
+    if (bytes == 0 || layout.lowRankTuning)
+      return;
+    LayerOp op{LayerOp::Bytes};
+    op.bytes = bytes;
+    op.kernels = tensors;
+    layer.backward.push_back(op);
+  }
   void keep(double bytes) {
     layer.savedBytes += bytes;
     layer.savedWithoutAgain += bytes;
@@ -224,6 +234,7 @@ LayerClass predict::getBlock(const Shape &shape, Block block) {
     b.reduceTensor(b.layer.forward);
     break;
   }
+  b.accumulate(2);
   return b.layer;
 }
 
@@ -294,6 +305,7 @@ LayerClass predict::getDenseLayer(const Shape &shape, double ffn) {
   b.reduceTensor(b.layer.backward);
   b.residual();
   b.layer.inputBytes = 2 * b.tokens * b.hidden / b.shared;
+  b.accumulate(12);
   return b.layer;
 }
 
@@ -343,6 +355,7 @@ LayerClass predict::getEmbedding(const Shape &shape) {
                   b.layout.sequenceParallel ? Collective::ReduceScatter : Collective::AllReduce,
                   Axis::Tensor, 2 * size, 0);
   b.layer.inputBytes = b.layer.savedBytes = b.layer.savedWithoutAgain = 0;
+  b.accumulate(1);
   return b.layer;
 }
 
@@ -351,13 +364,14 @@ LayerClass predict::getHead(const Shape &shape) {
   double vocabulary = static_cast<double>(b.layout.vocabulary) / shape.tensor;
   b.norm();
   b.linear(b.tokens, b.hidden, vocabulary, Width::Bits16);
-  // The loss: logits to 32 bits, their maximum, exponentials and sum; one pass back.
+  // The loss: logits to 32 bits, their maximum, exponentials and sum.
   double size = b.tokens * vocabulary;
-  b.moved(24 * size, 10 * size, 8, 4);
+  b.moved(b.layout.software.lossBytes * size, b.layout.software.lossBackwardBytes * size, 8, 4);
   if (shape.tensor > 1 && !b.layout.sequenceParallel)
     b.communicate(b.layer.backward, Collective::AllReduce, Axis::Tensor, 2 * b.tokens * b.hidden,
                   0);
   b.keep(b.layout.software.logitBytes * size);
   b.layer.parameters += b.hidden * vocabulary;
+  b.accumulate(1);
   return b.layer;
 }

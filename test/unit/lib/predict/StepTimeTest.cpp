@@ -138,6 +138,34 @@ TEST(StepTime, ActivationsByTheFormulasOfKorthikanti) {
   EXPECT_DOUBLE_EQ(layer.savedWithoutAgain, s * b * h / t * 34);
 }
 
+TEST(StepTime, GradientsOfMicrobatchesAreAddedByKernelsOfTheirOwn) {
+  Layout layout = makeLayout();
+  LayerClass fused = getDenseLayer({&layout, 2, 1}, 4096);
+  layout.software.accumulationBytes = 6;
+  LayerClass apart = getDenseLayer({&layout, 2, 1}, 4096);
+  EXPECT_EQ(apart.forward.size(), fused.forward.size());
+  ASSERT_EQ(apart.backward.size(), fused.backward.size() + 1);
+  EXPECT_EQ(apart.backward.back().kind, LayerOp::Bytes);
+  EXPECT_DOUBLE_EQ(apart.backward.back().bytes, 6 * apart.parameters);
+  EXPECT_EQ(apart.backward.back().kernels, 12);
+  // Those of a tuned model stay as they are.
+  layout.lowRankTuning = true;
+  EXPECT_NE(getDenseLayer({&layout, 2, 1}, 4096).backward.back().kernels, 12);
+}
+
+TEST(StepTime, TheLossMovesTheBytesThatTheSoftwareSays) {
+  Layout layout = makeLayout();
+  double logits = 2 * 1024.0 * 32000;
+  layout.software.lossBytes = 38;
+  layout.software.lossBackwardBytes = 14;
+  LayerClass head = getHead({&layout, 2, 1});
+  auto has = [&](const Pass &pass, double bytes) {
+    return llvm::any_of(pass, [&](const LayerOp &op) { return op.bytes == bytes * logits; });
+  };
+  EXPECT_TRUE(has(head.forward, 38));
+  EXPECT_TRUE(has(head.backward, 14));
+}
+
 TEST(StepTime, APlanThatIsNotThereIsRefused) {
   Layout layout = makeLayout();
   layout.plan = "p";
