@@ -2,9 +2,7 @@
 
 #include "lib/pipeline/StageAssignment.h"
 #include "dialects/dist/Dist.h"
-#include "lib/aten/OpCost.h"
 #include "lib/memory/MemoryPlan.h"
-#include "lib/pipeline/Balance.h"
 
 #include "mlir/IR/Location.h"
 
@@ -13,8 +11,6 @@ using namespace cleave::pipeline;
 namespace train = cleave::train;
 namespace dist = cleave::dist;
 namespace memory = cleave::memory;
-namespace aten = cleave::aten;
-namespace cost = cleave::cost;
 using train::RoleKind;
 
 //===----------------------------------------------------------------------===//
@@ -195,77 +191,6 @@ LogicalResult StageAssignment::placeByModules(ArrayRef<std::string> modules) {
                                    "option 'at'";
     beginnings.push_back(first);
   }
-  placeInOrder(beginnings);
-  return success();
-}
-
-/// Whether a pending sum crosses with a value of this type: it is one itself, or its gradient is,
-/// as those of replicated values are.
-static bool isPendingAcross(Type type) {
-  dist::PlacementAttr placement = dist::getPlacement(type);
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  return placement && llvm::any_of(placement.getEntries(), [&](const dist::AxisEntry &entry) {
-           return entry.placement.isPartial() ||
-                  (entry.placement.isReplicate() &&
-                   isa<FloatType, ComplexType>(tensor.getElementType()));
-         });
-}
-
-double StageAssignment::costOf(Operation *op) const {
-  return cluster ? aten::estimateSeconds(op, *cluster) : aten::estimateCost(op);
-}
-
-LogicalResult StageAssignment::placeByCost(const StageRequest &request) {
-  func::FuncOp function = graph.getFunction();
-  if (!request.cluster.empty()) {
-    llvm::Expected<cost::Cluster> read = cost::Library::readCluster(request.cluster);
-    if (!read)
-      return function->getParentOp()->emitError(llvm::toString(read.takeError()));
-    if (failed(aten::checkRates(function, *read)))
-      return failure();
-    cluster = std::move(*read);
-  }
-  SmallVector<Operation *> ops;
-  llvm::DenseMap<Operation *, size_t> places;
-  std::vector<double> opCosts;
-  for (Operation &op : function.front().without_terminator()) {
-    if (!isPlaced(&op))
-      continue;
-    places[&op] = ops.size();
-    ops.push_back(&op);
-    opCosts.push_back(costOf(&op));
-  }
-  int64_t count = request.count;
-  if (count > static_cast<int64_t>(ops.size()))
-    return function.emitError() << "has " << ops.size()
-                                << " ops in its forward to divide into stages, fewer than the "
-                                << count << " stages requested";
-  // Bytes that are alive before each op: what a cut there would send. Pending sums come last: all
-  // ranks' terms would travel, and each be added later.
-  double pending = 1;
-  for (Operation *op : ops)
-    for (Value result : op->getResults())
-      pending += static_cast<double>(memory::getByteSize(result.getType()));
-  std::vector<double> changes(ops.size() + 1), boundary(ops.size());
-  for (auto [place, op] : llvm::enumerate(ops))
-    for (Value result : op->getResults()) {
-      size_t last = place;
-      for (Operation *user : result.getUsers())
-        if (auto found = places.find(user); found != places.end())
-          last = std::max(last, found->second);
-      double bytes = static_cast<double>(memory::getByteSize(result.getType())) +
-                     (isPendingAcross(result.getType()) ? pending : 0);
-      if (last > place) {
-        changes[place + 1] += bytes;
-        changes[last + 1] -= bytes;
-      }
-    }
-  double alive = 0;
-  for (size_t i = 0; i < boundary.size(); ++i)
-    boundary[i] = alive += changes[i];
-  SmallVector<Operation *> beginnings;
-  for (size_t begin : balance(opCosts, boundary, static_cast<size_t>(count), request.slack))
-    beginnings.push_back(ops[begin]);
   placeInOrder(beginnings);
   return success();
 }

@@ -452,8 +452,6 @@ class Step:
         if source.batch is None:
             return value
         size = value.shape[source.batch]
-        if not size:
-            raise ExportError(f"expected a batch with examples, found none in '{source.name}'")
         if size % microbatches:
             raise ExportError(f"'{source.name}' has {size} examples, which do not divide into {microbatches} microbatches")
         part = value.narrow(source.batch, 0, size // microbatches)

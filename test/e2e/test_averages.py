@@ -150,7 +150,8 @@ def test_errors(build_dir, tmp_path):
         def step(self):
             for group in self.param_groups:
                 for parameter in group["params"]:
-                    self.state[parameter].setdefault("ema", torch.zeros_like(parameter)).add_(parameter.grad)
+                    average = self.state[parameter].setdefault("ema", torch.zeros_like(parameter)).add_(parameter.grad)
+                    parameter.data.sub_(average)
 
     with pytest.raises(ExportError, match="the optimizer has a state 'ema' of 'embed.weight', which is the moving"):
         cleave.export_spec(make_spec(Averaging), tmp_path)

@@ -33,6 +33,7 @@ def test_published_layouts(name, build_dir, tmp_path, monkeypatch):
     elements = MATRICES / tensor + NORMS
     assert sum(rank["parameters"] for rank in found.ranks) == pytest.approx(2 * elements / replicas, rel=1e-3)
     assert sum(rank["optimizer state"] for rank in found.ranks) == pytest.approx(4 * elements / replicas, rel=1e-3)
-    # In f32, of whole parameters, until a step's last microbatch.
-    assert sum(rank["of these in buckets"] for rank in found.ranks) == pytest.approx(4 * elements, rel=1e-3)
+    # In f32, of whole parameters, until a step's last microbatch; then each rank's shard of the sums beside them.
+    in_buckets = 4 * elements * (1 + 1 / replicas)
+    assert sum(rank["of these in buckets"] for rank in found.ranks) == pytest.approx(in_buckets, rel=1e-3)
     assert all(rank["flops"] > 0 and rank["sent"] > 0 for rank in found.ranks)

@@ -283,7 +283,7 @@ def compiled(model, held=None, loss=F.cross_entropy):
         (F.cross_entropy, batch()[:1], "TypeError: cross_entropy() missing 1 required positional argument: 'target'"),
         (lambda y, t: (F.cross_entropy(y, t), y), batch(), "expected the loss to be a 0-d tensor of a floating-point type"),
         (lambda y, t: F.cross_entropy(y, t, reduction="none"), batch(), "the loss has shape (2,)"),
-        (F.cross_entropy, batch(0), "expected a batch with examples, found none in 'words'"),
+        (F.cross_entropy, batch(0), "'words' has no examples in dimension 0; expected a microbatch"),
     ],
 )
 def test_what_is_no_loss(model, loss, arguments, text):
