@@ -56,7 +56,7 @@ LogicalResult StageAssignment::placeByCost(const StageRequest &request) {
     for (Value result : op->getResults())
       pending += static_cast<double>(memory::getByteSize(result.getType()));
   std::vector<double> changes(ops.size() + 1);
-  std::vector<int> started(ops.size() + 1); // begins and ends of what is under way
+  std::vector<int> started(ops.size() + 1); // begins and ends of what is in flight
   for (auto [place, op] : llvm::enumerate(ops))
     for (Value result : op->getResults()) {
       size_t last = place;
@@ -78,11 +78,11 @@ LogicalResult StageAssignment::placeByCost(const StageRequest &request) {
   std::vector<size_t> begins;
   std::vector<double> costsOfRuns, boundary;
   double alive = 0;
-  int underWay = 0;
+  int inFlight = 0;
   for (size_t i = 0; i < ops.size(); ++i) {
     alive += changes[i];
-    underWay += started[i];
-    if (underWay == 0) {
+    inFlight += started[i];
+    if (inFlight == 0) {
       begins.push_back(i);
       costsOfRuns.push_back(0);
       boundary.push_back(alive);

@@ -1,4 +1,4 @@
-// A collective that is under way ends in its stage, although a cut before its wait would be the most even one.
+// A collective in flight ends in its stage, although a cut before its wait would be the most even one.
 // RUN: cleave-opt %s --outline-stages="count=2 slack=0" | FileCheck %s
 
 dist.mesh @mesh ["dp" = 2]
