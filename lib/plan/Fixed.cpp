@@ -7,38 +7,6 @@
 using namespace cleave::plan;
 using cleave::makeError;
 
-/// The values of a word; none: any number from 1 on.
-static llvm::ArrayRef<llvm::StringRef> listValues(Key key) {
-  static constexpr llvm::StringRef yesNo[] = {"yes", "no"}, axes[] = {"dp", "tp"},
-                                   shardings[] = {"replicated", "fsdp", "fsdp-once"},
-                                   recomputes[] = {"none", "cheap", "full"},
-                                   schedules[] = {"1f1b",
-                                                  "gpipe",
-                                                  "zb-h1",
-                                                  "zb-h2",
-                                                  "interleaved-1f1b",
-                                                  "looped-bfs",
-                                                  "interleaved-zero-bubble",
-                                                  "zbv",
-                                                  "dualpipev",
-                                                  "v-half",
-                                                  "v-min"};
-  switch (key) {
-  case Key::Order:
-    return axes;
-  case Key::Sequence:
-    return yesNo;
-  case Key::Sharding:
-    return shardings;
-  case Key::Recompute:
-    return recomputes;
-  case Key::Schedule:
-    return schedules;
-  default:
-    return {};
-  }
-}
-
 llvm::Expected<Fixed> cleave::plan::parseFixed(llvm::StringRef text) {
   Fixed fixed;
   llvm::SmallVector<llvm::StringRef> entries;
@@ -54,7 +22,7 @@ llvm::Expected<Fixed> cleave::plan::parseFixed(llvm::StringRef text) {
     }
     if (!key)
       return makeError("--fix: expected {0}, found '{1}'", llvm::join(words, ", "), word);
-    llvm::ArrayRef<llvm::StringRef> values = listValues(*key);
+    std::vector<llvm::StringRef> values = listValues(*key);
     int64_t number = 0;
     if (values.empty() && (value.getAsInteger(10, number) || number < 1))
       return makeError("--fix: expected a number of at least 1 for {0}, found '{1}'", word, value);

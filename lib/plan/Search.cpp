@@ -65,7 +65,7 @@ llvm::Expected<Candidate> Search::simulate(const Plan &plan) {
   auto program = programs.stage(plan.shape);
   if (!program)
     return program.takeError();
-  return simulate(plan, *program, cluster, std::numeric_limits<double>::infinity());
+  return simulate(plan, *program, std::numeric_limits<double>::infinity());
 }
 
 /// The schedule of a plan, as --build-schedule makes it.
@@ -86,7 +86,7 @@ static llvm::Expected<schedule::Schedule> makeSchedule(const Plan &plan, unsigne
 
 /// A plan that needs no simulation, since its bound is `best` or more, has no seconds.
 llvm::Expected<Candidate> Search::simulate(const Plan &plan, const StagedProgram &program,
-                                           const cost::Cluster &cluster, double best) {
+                                           double best) {
   auto microbatches = unsigned(space.programs[plan.shape.layout.program].microbatches);
   auto order = makeSchedule(plan, microbatches, program);
   if (!order)
@@ -137,7 +137,7 @@ void Search::searchShape(Entry &entry, const Shape &shape) {
       return;
     }
     auto candidate =
-        simulate({shape, name}, *program, cluster,
+        simulate({shape, name}, *program,
                  options.isExhaustive ? std::numeric_limits<double>::infinity() : best);
     if (!candidate) {
       refuse(candidate.takeError(), 1);

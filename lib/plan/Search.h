@@ -66,7 +66,7 @@ struct SearchOptions {
   /// Simulates every plan, whatever the bounds say.
   bool isExhaustive = false;
   const solve::Timer *timer = nullptr;
-  /// Called with each better plan, and the bound by then.
+  /// Called with each better plan.
   std::function<void(const Candidate &)> report;
 };
 
@@ -106,8 +106,7 @@ public:
 private:
   struct Entry;
 
-  llvm::Expected<Candidate> simulate(const Plan &plan, const StagedProgram &program,
-                                     const cost::Cluster &cluster, double best);
+  llvm::Expected<Candidate> simulate(const Plan &plan, const StagedProgram &program, double best);
   bool isLarge(unsigned program) const;
   std::tuple<bool, double, bool, int64_t> rankLayout(const Layout &layout) const;
   double boundMemory(const Layout &layout) const;

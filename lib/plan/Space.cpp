@@ -5,7 +5,7 @@
 
 using namespace cleave::plan;
 
-/// Schedules by what they need. All but these two need no split of the backward.
+/// Schedules by what they need.
 static constexpr struct {
   llvm::StringLiteral name;
   int64_t minChunks, maxChunks;
@@ -42,6 +42,31 @@ static llvm::StringRef getName(Sharding sharding) {
 
 static llvm::StringRef getName(Recompute recompute) {
   return recompute == Recompute::None ? "none" : recompute == Recompute::Cheap ? "cheap" : "full";
+}
+
+std::vector<llvm::StringRef> cleave::plan::listValues(Key key) {
+  std::vector<llvm::StringRef> values;
+  switch (key) {
+  case Key::Order:
+    return {"dp", "tp"};
+  case Key::Sequence:
+    return {"yes", "no"};
+  case Key::Sharding:
+    for (Sharding sharding : {Sharding::Replicated, Sharding::Fsdp, Sharding::FsdpOnce})
+      values.push_back(::getName(sharding));
+    break;
+  case Key::Recompute:
+    for (Recompute recompute : {Recompute::None, Recompute::Cheap, Recompute::Full})
+      values.push_back(::getName(recompute));
+    break;
+  case Key::Schedule:
+    for (const auto &schedule : schedules)
+      values.push_back(schedule.name);
+    break;
+  default:
+    break;
+  }
+  return values;
 }
 
 static std::string getValue(const Layout &layout, Key key, llvm::ArrayRef<ProgramFacts> programs) {

@@ -82,6 +82,8 @@ enum class Key {
 };
 constexpr unsigned numKeys = 10;
 llvm::StringRef getName(Key key);
+/// The values of a word; none: any number from 1 on.
+std::vector<llvm::StringRef> listValues(Key key);
 
 /// The value that a plan has for a word: "2", "fsdp", "1f1b".
 std::string getValue(const Plan &plan, Key key, llvm::ArrayRef<ProgramFacts> programs);

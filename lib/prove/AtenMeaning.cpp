@@ -25,10 +25,6 @@ using namespace cleave;
 using namespace cleave::prove;
 using sharding::ShardingRule;
 
-static RankedTensorType tensorOf(Type type) {
-  return dyn_cast<RankedTensorType>(dist::valueTypeOf(type));
-}
-
 /// The number that a finite scalar is.
 static std::optional<Rational> numberOf(Attribute scalar) {
   if (auto number = dyn_cast_or_null<FloatAttr>(scalar))

@@ -119,9 +119,7 @@ std::optional<Tensor> Evaluator::gather(const Tensor &value, unsigned dim, Array
 std::optional<Tensor> Evaluator::shard(const Tensor &value, unsigned dim, ArrayRef<Axis> along) {
   Tensor result = value;
   SmallVector<int64_t> strides;
-  int64_t size = 1;
-  for (Var var : value.dims[dim])
-    size *= terms.variables.getSize(var);
+  int64_t size = sizeOf(value.dims[dim], terms.variables);
   SmallVector<Var> places = ::digitsOf(along);
   for (Var place : places) {
     if (size % terms.variables.getSize(place))

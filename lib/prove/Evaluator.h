@@ -20,6 +20,16 @@
 
 namespace cleave::prove {
 
+/// Further than any place or number of a program.
+constexpr int64_t kFar = int64_t(1) << 50;
+
+/// The tensor of a type, also while it is in flight; null if it is none.
+inline mlir::RankedTensorType tensorOf(mlir::Type type) {
+  return mlir::dyn_cast<mlir::RankedTensorType>(dist::valueTypeOf(type));
+}
+/// The digits over which a reduction with `dim` and `keepdim` goes; `result` gets the others.
+llvm::SmallVector<Var> splitDims(mlir::Operation *op, const Tensor &value, Tensor &result);
+
 /// Whether an op with this factor in its rule reads along it: parts of it alone say nothing.
 bool isRead(const sharding::Factor &factor);
 
@@ -147,6 +157,7 @@ private:
                       std::vector<Tensor> &results);
 
   // Statistics: norms, variances, normalization of batches; and running sums.
+  Meaning product(const Meaning &left, const Meaning &right, mlir::Type element);
   Meaning square(const Meaning &meaning, mlir::Type element);
   std::optional<Tensor> stack(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
   std::optional<Tensor> vectorNorm(mlir::Operation *op, const Tensor &value);

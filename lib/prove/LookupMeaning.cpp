@@ -22,10 +22,6 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::prove;
 
-static RankedTensorType tensorOf(Type type) {
-  return dyn_cast<RankedTensorType>(type);
-}
-
 static std::optional<int64_t> integerAt(Operation *op, StringRef name) {
   auto number = op->getAttrOfType<IntegerAttr>(name);
   return number && !number.getType().isInteger(1) ? std::optional(number.getInt()) : std::nullopt;
@@ -115,7 +111,6 @@ bool Evaluator::unmarkedWhere(const Meaning &difference, const Meaning &mark,
     return false;
   Core core = term->core;
   std::vector<Meaning> operands = terms.getOperands(mark[0].reference);
-  constexpr int64_t kFar = int64_t(1) << 50;
   switch (core.tag) {
   case Core::Tag::Or:
     return operands.size() == 2 && unmarkedWhere(difference, operands[0], guards) &&
@@ -441,21 +436,8 @@ std::optional<Tensor> Evaluator::overClasses(Operation *op, ArrayRef<const Tenso
     return std::nullopt;
   Tensor value = *operands[0];
   if (isa<aten::AmaxOp>(op)) {
-    auto dims = op->getAttrOfType<DenseI64ArrayAttr>("dim");
-    SmallVector<bool> isReduced(type.getRank(), !dims || dims.empty());
-    if (dims)
-      for (int64_t dim : dims.asArrayRef())
-        isReduced[dim < 0 ? dim + type.getRank() : dim] = true;
     Tensor result;
-    SmallVector<Var> over;
-    for (auto [dim, digits] : llvm::enumerate(value.dims)) {
-      if (!isReduced[dim])
-        result.dims.push_back(digits);
-      else
-        llvm::append_range(over, digits);
-      if (isReduced[dim] && flagAt(op, "keepdim"))
-        result.dims.emplace_back();
-    }
+    SmallVector<Var> over = splitDims(op, value, result);
     result.meaning = maximum(value.meaning, over);
     return result;
   }

@@ -13,16 +13,10 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::prove;
 
-static RankedTensorType tensorOf(Type type) {
-  return dyn_cast<RankedTensorType>(dist::valueTypeOf(type));
-}
-
 static Summand withoutGuards(Summand summand) {
   summand.guards.clear();
   return summand;
 }
-
-static constexpr int64_t kFar = int64_t(1) << 50;
 
 std::optional<Tensor> Evaluator::runningSum(Operation *op, const Tensor &value) {
   RankedTensorType from = tensorOf(op->getOperand(0).getType());

@@ -87,10 +87,10 @@ private:
     if (proof.outOfScope.empty())
       proof.outOfScope = reason.str();
   }
-  /// Whether LOCAL is a program of ranks, of which attributes say how values lie, and not one of
-  /// one device, where they say how values will lie.
   /// Whether GLOBAL has a function of phase reduce.
   bool globalReduces = false;
+  /// Whether LOCAL is a program of ranks, of which attributes say how values lie, and not one of
+  /// one device, where they say how values will lie; and whether GLOBAL is such a one too.
   bool communicates = false, globalCommunicates = false;
   bool doesCommunicate(mlir::func::FuncOp function);
 
@@ -156,6 +156,10 @@ llvm::SmallVector<int64_t> wholeShape(mlir::RankedTensorType local, dist::Placem
                                       llvm::ArrayRef<Axis> axes);
 /// Whether values with these placements are the same on each rank.
 bool lieAlike(dist::PlacementAttr a, dist::PlacementAttr b, llvm::ArrayRef<Axis> axes);
+/// Whether ranks have terms of a sum, or values that do not belong together.
+bool isCutInTerms(dist::PlacementAttr placement, llvm::ArrayRef<Axis> axes);
+/// Whether the program is one of ranks: it communicates.
+bool hasCommunication(mlir::ModuleOp module);
 /// The name of a value with this role, in all functions of both programs.
 std::string nameOf(train::RoleAttr role);
 /// The same, for a value that the part takes: of gradients each part has its own.

@@ -19,10 +19,6 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::prove;
 
-static RankedTensorType tensorOf(Type type) {
-  return dyn_cast<RankedTensorType>(dist::valueTypeOf(type));
-}
-
 /// The dimensions from the one with the largest stride on, where the elements of `value` fill its
 /// memory; nothing where they do not, or the strides are not known.
 static std::optional<SmallVector<int64_t>> memoryOrder(mlir::Value value) {

@@ -39,8 +39,7 @@ void Prover::readBefore(ArrayRef<Part> parts) {
     }
 }
 
-/// Whether ranks have terms of a sum, or values that do not belong together.
-static bool isCutInTerms(dist::PlacementAttr placement, ArrayRef<Axis> axes) {
+bool cleave::prove::isCutInTerms(dist::PlacementAttr placement, ArrayRef<Axis> axes) {
   return llvm::any_of(axes, [&](const Axis &axis) {
     std::optional<dist::AxisPlacement> on = placement ? placement.get(axis.name) : std::nullopt;
     return on && !on->isSameOnAllRanks() && !on->isShard();
@@ -158,8 +157,7 @@ static bool isOfRanks(ModuleOp module) {
     if (llvm::any_of(function.getArgumentTypes(), isPlaced) ||
         llvm::any_of(function.getResultTypes(), isPlaced))
       return true;
-  return module.walk([](dist::CommunicationOpInterface) { return WalkResult::interrupt(); })
-      .wasInterrupted();
+  return hasCommunication(module);
 }
 
 FailureOr<Proof> cleave::prove::provePreserved(ModuleOp before, ModuleOp after,

@@ -21,10 +21,6 @@ using sharding::FactorReduction;
 using sharding::OpKind;
 using sharding::ShardingRule;
 
-static RankedTensorType tensorOf(Type type) {
-  return dyn_cast<RankedTensorType>(dist::valueTypeOf(type));
-}
-
 bool cleave::prove::isRead(const sharding::Factor &factor) {
   switch (factor.reduction) {
   case FactorReduction::None:
@@ -48,7 +44,7 @@ static bool isReadBy(const ShardingRule &rule, FactorId factor, unsigned result)
          (has(rule.results[result]) || llvm::any_of(rule.operands, has));
 }
 
-static int64_t sizeOf(const ShardingRule &rule, ArrayRef<FactorId> factors) {
+static int64_t sizeOfFactors(const ShardingRule &rule, ArrayRef<FactorId> factors) {
   int64_t size = 1;
   for (FactorId factor : factors)
     size *= rule.factors[factor].size;
@@ -81,7 +77,7 @@ std::optional<Evaluator::Factors> Evaluator::cutOperands(Operation *op, const Sh
           stride *= size;
         }
       }
-      if (whole != sizeOf(rule, factors))
+      if (whole != sizeOfFactors(rule, factors))
         return std::nullopt;
     }
   }

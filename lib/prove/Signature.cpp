@@ -54,10 +54,6 @@ std::string cleave::prove::nameOf(const Result &result) {
                      : nameOf(result.part, result.role, result.number);
 }
 
-static RankedTensorType tensorOf(mlir::Value value) {
-  return dyn_cast<RankedTensorType>(value.getType());
-}
-
 //===----------------------------------------------------------------------===//
 // Programs and their signatures
 //===----------------------------------------------------------------------===//
@@ -108,11 +104,12 @@ dist::PlacementAttr Prover::resultPlacement(func::FuncOp function, unsigned resu
              : nullptr;
 }
 
+bool cleave::prove::hasCommunication(ModuleOp module) {
+  return module.walk([](dist::CommunicationOpInterface) { return WalkResult::interrupt(); })
+      .wasInterrupted();
+}
+
 void Prover::readMesh() {
-  auto hasCommunication = [](ModuleOp module) {
-    return module.walk([](dist::CommunicationOpInterface) { return WalkResult::interrupt(); })
-        .wasInterrupted();
-  };
   communicates = hasCommunication(local);
   globalCommunicates = comparesRanks && hasCommunication(global);
   dist::MeshOp mesh = dist::getMesh(local);
@@ -194,11 +191,8 @@ bool Prover::readArgument(StringRef name, RankedTensorType type, dist::Placement
   // What the update takes is what the reduction before it returns, which is proved to be what it
   // takes, in another place: sums over stages are of the same gradients.
   StringRef reduced = name;
-  bool isSummed = placement && llvm::any_of(axes, [&](const Axis &axis) {
-                    std::optional<dist::AxisPlacement> on = placement.get(axis.name);
-                    return on && !on->isSameOnAllRanks() && !on->isShard();
-                  });
-  if (reduced.consume_front("update gradient ") && !globalReduces && !isSummed) {
+  if (reduced.consume_front("update gradient ") && !globalReduces &&
+      !isCutInTerms(placement, axes)) {
     auto before = arguments.find(("reduce gradient " + reduced).str());
     if (before != arguments.end()) {
       result.global = before->second.global;
@@ -287,7 +281,7 @@ void Prover::readArguments(ArrayRef<Part> parts) {
             return;
         continue;
       }
-      RankedTensorType type = tensorOf(argument);
+      auto type = dyn_cast<RankedTensorType>(argument.getType());
       if (!type)
         return outOfScope("'" + name + "' is not a tensor");
       if (role && role.getOver() && !comparesRanks)

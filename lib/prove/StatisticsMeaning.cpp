@@ -18,10 +18,6 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::prove;
 
-static RankedTensorType tensorOf(Type type) {
-  return dyn_cast<RankedTensorType>(dist::valueTypeOf(type));
-}
-
 /// Whether all tensors are of the same real numbers.
 static bool isOfReals(Operation *op) {
   Type element;
@@ -43,9 +39,12 @@ Core cleave::prove::rootOf(Type element) {
   return core;
 }
 
+Meaning Evaluator::product(const Meaning &left, const Meaning &right, Type element) {
+  return terms.apply(productOf(element), {left, right}, {}, {}, {});
+}
+
 /// Of values of which one at a time is not zero, as guards say, the squares; else the product.
 Meaning Evaluator::square(const Meaning &meaning, Type element) {
-  Core product = productOf(element);
   auto isApart = [&](const Summand &a, const Summand &b) {
     return a.guards[0].index == b.guards[0].index &&
            (a.guards[0].high <= b.guards[0].low || b.guards[0].high <= a.guards[0].low);
@@ -57,12 +56,12 @@ Meaning Evaluator::square(const Meaning &meaning, Type element) {
       isPiecewise &= isApart(summand, meaning[j]);
   }
   if (!isPiecewise)
-    return terms.apply(product, {meaning, meaning}, {}, {}, {});
+    return product(meaning, meaning, element);
   Meaning squares;
   for (const Summand &summand : meaning) {
     Summand value = summand;
     value.guards.clear();
-    for (Summand &part : terms.apply(product, {Meaning{value}, Meaning{value}}, {}, {}, {})) {
+    for (Summand &part : product({value}, {value}, element)) {
       llvm::append_range(part.guards, summand.guards);
       squares.push_back(std::move(part));
     }
@@ -107,8 +106,7 @@ std::optional<Tensor> Evaluator::stack(Operation *op, ArrayRef<const Tensor *> o
   return result;
 }
 
-/// The digits over which a reduction with `dim` and `keepdim` goes; `result` gets the others.
-static SmallVector<Var> splitDims(Operation *op, const Tensor &value, Tensor &result) {
+SmallVector<Var> cleave::prove::splitDims(Operation *op, const Tensor &value, Tensor &result) {
   auto dims = op->getAttrOfType<DenseI64ArrayAttr>("dim");
   auto keeps = op->getAttrOfType<BoolAttr>("keepdim");
   SmallVector<bool> isReduced(value.dims.size(), !dims || dims.empty());
@@ -125,13 +123,6 @@ static SmallVector<Var> splitDims(Operation *op, const Tensor &value, Tensor &re
       result.dims.emplace_back();
   }
   return over;
-}
-
-static int64_t countOf(ArrayRef<Var> digits, const Variables &variables) {
-  int64_t count = 1;
-  for (Var digit : digits)
-    count *= variables.getSize(digit);
-  return count;
 }
 
 std::optional<Tensor> Evaluator::vectorNorm(Operation *op, const Tensor &value) {
@@ -163,7 +154,7 @@ std::optional<Tensor> Evaluator::variance(Operation *op, const Tensor &value) {
   }
   Tensor result;
   SmallVector<Var> over = splitDims(op, value, result);
-  int64_t count = countOf(over, terms.variables);
+  int64_t count = sizeOf(over, terms.variables);
   if (count <= correction)
     return std::nullopt;
   Type element = tensorOf(op->getResult(0).getType()).getElementType();
@@ -180,28 +171,30 @@ std::optional<Tensor> Evaluator::variance(Operation *op, const Tensor &value) {
 // Batch normalization
 //===----------------------------------------------------------------------===//
 
-bool Evaluator::batchNorm(Operation *op, ArrayRef<const Tensor *> operands,
-                          std::vector<Tensor> &results) {
-  auto training = dyn_cast<aten::NativeBatchNormLegitFunctionalOp>(op);
-  auto given = dyn_cast<aten::NativeBatchNormLegitNoTrainingOp>(op);
-  if ((!training && !given) || (training && !training.getTraining()))
-    return false;
-  Type element = tensorOf(op->getResult(0).getType()).getElementType();
-  auto at = [&](mlir::Value value) -> const Tensor * {
-    for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-      if (value && operand == value)
-        return operands[i];
-    return nullptr;
-  };
-  Tensor input = *operands[0];
-  const Tensor *ofChannels[] = {at(training ? training.getWeight() : given.getWeight()),
-                                at(training ? training.getBias() : given.getBias()),
-                                at(training ? training.getRunningMean() : given.getRunningMean()),
-                                at(training ? training.getRunningVar() : given.getRunningVar())};
-  // Twice: a later operand may cut what earlier ones were given.
-  Meaning taken[4];
+/// What the op is given as `value`; null where that is none of its operands, or null.
+static const Tensor *findOperand(Operation *op, ArrayRef<const Tensor *> operands,
+                                 mlir::Value value) {
+  for (auto [i, operand] : llvm::enumerate(op->getOperands()))
+    if (value && operand == value)
+      return operands[i];
+  return nullptr;
+}
+
+/// The digits of all dimensions but that of channels.
+static SmallVector<Var> listOtherDigits(const Tensor &input) {
+  SmallVector<Var> over;
+  for (auto [dim, digits] : llvm::enumerate(input.dims))
+    if (dim != 1)
+      llvm::append_range(over, digits);
+  return over;
+}
+
+/// The values of channels, over the digits of the input's. A null one takes no part. Fails if they
+/// have no digits in common; a later one may cut what earlier ones were given, hence twice.
+static bool takeOfChannels(Terms &terms, Tensor &input, ArrayRef<const Tensor *> given,
+                           MutableArrayRef<Meaning> taken) {
   for (bool isLast : {false, true})
-    for (auto [i, operand] : llvm::enumerate(ofChannels)) {
+    for (auto [i, operand] : llvm::enumerate(given)) {
       if (!operand)
         continue;
       Tensor value = *operand;
@@ -213,13 +206,29 @@ bool Evaluator::batchNorm(Operation *op, ArrayRef<const Tensor *> operands,
         taken[i] = std::move(value.meaning);
       }
     }
+  return true;
+}
+
+bool Evaluator::batchNorm(Operation *op, ArrayRef<const Tensor *> operands,
+                          std::vector<Tensor> &results) {
+  auto training = dyn_cast<aten::NativeBatchNormLegitFunctionalOp>(op);
+  auto given = dyn_cast<aten::NativeBatchNormLegitNoTrainingOp>(op);
+  if ((!training && !given) || (training && !training.getTraining()))
+    return false;
+  Type element = tensorOf(op->getResult(0).getType()).getElementType();
+  auto at = [&](mlir::Value value) { return findOperand(op, operands, value); };
+  Tensor input = *operands[0];
+  const Tensor *ofChannels[] = {at(training ? training.getWeight() : given.getWeight()),
+                                at(training ? training.getBias() : given.getBias()),
+                                at(training ? training.getRunningMean() : given.getRunningMean()),
+                                at(training ? training.getRunningVar() : given.getRunningVar())};
+  Meaning taken[4];
+  if (!takeOfChannels(terms, input, ofChannels, taken))
+    return false;
 
   Meaning mean = taken[2], variance = taken[3];
-  SmallVector<Var> over;
-  for (auto [dim, digits] : llvm::enumerate(input.dims))
-    if (dim != 1)
-      llvm::append_range(over, digits);
-  int64_t count = countOf(over, terms.variables);
+  SmallVector<Var> over = listOtherDigits(input);
+  int64_t count = sizeOf(over, terms.variables);
   Rational share = Rational(1) / Rational(count);
   if (training) {
     if (count < 2)
@@ -232,10 +241,7 @@ bool Evaluator::batchNorm(Operation *op, ArrayRef<const Tensor *> operands,
   double eps = (training ? training.getEps() : given.getEps()).convertToDouble();
   Meaning inverse = terms.apply(functionOf("rsqrt", element),
                                 {terms.add(variance, terms.number(exactly(eps)))}, {}, {}, {});
-  Core product = productOf(element);
-  auto times = [&](const Meaning &a, const Meaning &b) {
-    return terms.apply(product, {a, b}, {}, {}, {});
-  };
+  auto times = [&](const Meaning &a, const Meaning &b) { return product(a, b, element); };
   Meaning output = times(terms.add(input.meaning, terms.scale(mean, Rational(-1))), inverse);
   if (ofChannels[0])
     output = times(output, taken[0]);
@@ -269,17 +275,13 @@ bool Evaluator::batchNormBackward(Operation *op, ArrayRef<const Tensor *> operan
   if (!backward.getTrain() || !backward.getSaveMean() || !backward.getSaveInvstd())
     return false;
   Type element = tensorOf(backward.getInput().getType()).getElementType();
-  auto at = [&](mlir::Value value) -> const Tensor * {
-    for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-      if (value && operand == value)
-        return operands[i];
-    return nullptr;
-  };
+  auto at = [&](mlir::Value value) { return findOperand(op, operands, value); };
   Tensor input = *at(backward.getInput());
   const Tensor *ofChannels[] = {at(backward.getWeight()), at(backward.getSaveMean()),
                                 at(backward.getSaveInvstd())};
+  // Before and after the channels' values are taken: each may cut what the other was given.
   Meaning gradient, taken[3];
-  for (bool isLast : {false, true}) {
+  auto takeGradient = [&] {
     Tensor value = *at(backward.getGradOut());
     Substitution alike;
     for (unsigned dim = 0; dim < input.dims.size(); ++dim)
@@ -287,28 +289,13 @@ bool Evaluator::batchNormBackward(Operation *op, ArrayRef<const Tensor *> operan
         return false;
     substitute(value.meaning, alike);
     gradient = std::move(value.meaning);
-    for (auto [i, operand] : llvm::enumerate(ofChannels)) {
-      if (!operand)
-        continue;
-      Tensor perChannel = *operand;
-      Substitution channels;
-      if (!cutAlike(terms, input, 1, perChannel, 0, channels))
-        return false;
-      if (isLast) {
-        substitute(perChannel.meaning, channels);
-        taken[i] = std::move(perChannel.meaning);
-      }
-    }
-  }
-  SmallVector<Var> over;
-  for (auto [dim, digits] : llvm::enumerate(input.dims))
-    if (dim != 1)
-      llvm::append_range(over, digits);
-  Rational share = Rational(-1) / Rational(countOf(over, terms.variables));
-  Core product = productOf(element);
-  auto times = [&](const Meaning &a, const Meaning &b) {
-    return terms.apply(product, {a, b}, {}, {}, {});
+    return true;
   };
+  if (!takeGradient() || !takeOfChannels(terms, input, ofChannels, taken) || !takeGradient())
+    return false;
+  SmallVector<Var> over = listOtherDigits(input);
+  Rational share = Rational(-1) / Rational(sizeOf(over, terms.variables));
+  auto times = [&](const Meaning &a, const Meaning &b) { return product(a, b, element); };
   Meaning normal = times(terms.add(input.meaning, terms.scale(taken[1], Rational(-1))), taken[2]);
   Meaning ofBias = terms.sum(gradient, over), ofWeight = terms.sum(times(gradient, normal), over);
   Meaning rest = terms.add(terms.add(gradient, terms.scale(ofBias, share)),

@@ -25,7 +25,7 @@ Index cleave::prove::placeIn(ArrayRef<Var> digits, const Variables &variables) {
   return place;
 }
 
-static int64_t sizeOf(ArrayRef<Var> digits, const Variables &variables) {
+int64_t cleave::prove::sizeOf(ArrayRef<Var> digits, const Variables &variables) {
   int64_t size = 1;
   for (Var var : digits)
     size *= variables.getSize(var);

@@ -23,6 +23,8 @@ llvm::SmallVector<llvm::SmallVector<Var, 2>, 4> makeDims(Terms &terms,
                                                          llvm::ArrayRef<int64_t> shape);
 /// The place in a dimension with these digits.
 Index placeIn(llvm::ArrayRef<Var> digits, const Variables &variables);
+/// How many places these digits have.
+int64_t sizeOf(llvm::ArrayRef<Var> digits, const Variables &variables);
 /// Cuts dimension `dim` at these strides too. Fails, and leaves the value, if its digits do not
 /// permit it.
 bool cut(Terms &terms, Tensor &value, unsigned dim, llvm::ArrayRef<int64_t> strides);

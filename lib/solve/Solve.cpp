@@ -344,10 +344,10 @@ SolveResult Driver::run() {
   uint64_t steps = 20000;
   if (isClosed() || (isSmall && tryExhausting(steps)))
     return result;
-  if (!isSqueezed)
+  if (!isSqueezed) {
     raiseBound(dualAlone, firstIterations);
-  if (!isSqueezed)
     construct(*searches.front());
+  }
   confirm();
   report();
   double begin = dualAlone;

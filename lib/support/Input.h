@@ -5,12 +5,17 @@
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 namespace cleave::support {
 
 /// Bytecode needs the right digest (Digest.h), text brackets that are not nested too deep
 /// (Nesting.h). The error says what is wrong with the file `name`.
 llvm::Error checkInput(llvm::StringRef data, llvm::StringRef name);
+
+/// The program's file, checked and where MLIR's reader can take it (Buffer.h). The error begins
+/// with the path.
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readInput(llvm::StringRef path);
 
 } // namespace cleave::support
 

@@ -9,7 +9,7 @@ import pathlib
 import subprocess
 from collections.abc import Mapping
 
-from cleave.native import native
+from cleave.errors import Error
 from cleave.programs import Program
 
 
@@ -66,7 +66,7 @@ def find_plan(
     command = [find_tool("cleave-plan"), *files, f"--cluster={os.fspath(cluster)}", f"--ranks={ranks}", *given, "--json"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode:
-        raise native().Error(ran.stderr.strip().removeprefix("cleave-plan: error: "))
+        raise Error(ran.stderr.strip().removeprefix("cleave-plan: error: "))
     report = json.loads(ran.stdout)
     best = report["best"]
     return FoundPlan(best["plan"], best["seconds"], report["lower_bound"], report["commands"], report)

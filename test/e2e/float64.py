@@ -2,8 +2,11 @@
 the rounding of float64, and tests can ask for 1e-9."""
 
 import dataclasses
+import functools
 
 import torch
+from cleave import testing
+from safetensors.torch import save_file
 from torch.overrides import TorchFunctionMode
 
 import cleave
@@ -58,3 +61,19 @@ def export(spec, folder):
     """The program's path. The spec's module is in float64 already."""
     with Float64():
         return cleave.export_spec(spec, folder)
+
+
+def exporter_with_data(make_spec, examples, folders):
+    """A function of a model's name and batch: the path of its program, and of a file with the data of so many
+    batches. Each is made once, in a folder of pytest's `folders`."""
+
+    @functools.cache
+    def get(name, batch):
+        folder = folders.mktemp(name)
+        spec = make_spec(name, batch)
+        program = export(spec, folder)
+        data = testing.random_batch(spec, examples, torch.Generator().manual_seed(1))
+        save_file({name: tensor.contiguous() for name, tensor in data.items()}, folder / "data.safetensors")
+        return program, folder / "data.safetensors"
+
+    return get

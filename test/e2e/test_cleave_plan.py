@@ -12,9 +12,7 @@ import gpt
 import llama
 import pytest
 import torch
-from cleave import testing
 from matrix_runs import STEPS, Tools, difference, on_ranks
-from safetensors.torch import save_file
 
 import cleave
 
@@ -31,20 +29,9 @@ def make_spec(model, batch=BATCH):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """A model's program and the data of all steps; each is exported once."""
-    known = {}
-
-    def get(model, batch=BATCH):
-        if (model, batch) not in known:
-            folder = tmp_path_factory.mktemp(f"{model}{batch}")
-            spec = make_spec(model, batch)
-            program = float64.export(spec, folder)
-            examples = testing.random_batch(spec, STEPS * MICROBATCHES, torch.Generator().manual_seed(1))
-            save_file({name: tensor.contiguous() for name, tensor in examples.items()}, folder / "data.safetensors")
-            known[model, batch] = program, folder / "data.safetensors"
-        return known[model, batch]
-
-    return get
+    """A model's program and the data of all steps; by model and batch."""
+    get = float64.exporter_with_data(make_spec, STEPS * MICROBATCHES, tmp_path_factory)
+    return lambda model, batch=BATCH: get(model, batch)
 
 
 @pytest.fixture(scope="module")

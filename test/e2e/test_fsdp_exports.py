@@ -13,7 +13,7 @@ import combinations_cover
 import float64
 import pytest
 import torch
-from cleave import FSDP, HSDP, ColwiseParallel, Plan, RowwiseParallel, testing
+from cleave import FSDP, HSDP, ColwiseParallel, Plan, RowwiseParallel
 from exported_models import ALL_MODELS
 from matrix_runs import Tools, difference, on_ranks, placed
 from safetensors.torch import save_file
@@ -97,19 +97,7 @@ def make_spec(name, batch):
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """A program's path, and a file with the data of all steps; by model and batch."""
-    cache = {}
-
-    def get(name, batch):
-        if (name, batch) not in cache:
-            folder = tmp_path_factory.mktemp(name)
-            spec = make_spec(name, batch)
-            path = float64.export(spec, folder)
-            examples = testing.random_batch(spec, STEPS * MICROBATCHES, torch.Generator().manual_seed(1))
-            save_file({n: t.contiguous() for n, t in examples.items()}, folder / "data.safetensors")
-            cache[name, batch] = path, folder / "data.safetensors"
-        return cache[name, batch]
-
-    return get
+    return float64.exporter_with_data(make_spec, STEPS * MICROBATCHES, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ std::string describe(const Plan &plan, const Space &space);
 void printText(const Found &found, llvm::raw_ostream &os);
 llvm::json::Object toJSON(const Found &found);
 
-/// The commands that make the best plan's program, predict its step and run it.
+/// The commands that make the best plan's program and predict its step.
 std::vector<std::string> listCommands(const Found &found);
 /// Writes placements.json, plan.json and commands.sh to the folder.
 llvm::Error writeFiles(const Found &found);

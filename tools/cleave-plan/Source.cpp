@@ -3,14 +3,11 @@
 
 #include "dialects/dist/Dist.h"
 #include "lib/memory/MemoryPlan.h"
-#include "lib/support/Buffer.h"
 #include "lib/support/Input.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 
 #include <map>
@@ -26,19 +23,13 @@ bool plan::mayBeLeftOut(Operation *op) {
 }
 
 static llvm::Expected<OwningOpRef<ModuleOp>> parse(MLIRContext &context, StringRef path) {
-  if (llvm::sys::fs::is_directory(path))
-    return makeError("{0}: is a directory", path);
-  auto buffer = llvm::MemoryBuffer::getFile(path);
+  auto buffer = support::readInput(path);
   if (!buffer)
-    return makeError("{0}: {1}", path, buffer.getError().message());
-  if ((*buffer)->getBufferSize() == 0)
-    return makeError("{0}: the file is empty", path);
-  if (llvm::Error error = support::checkInput((*buffer)->getBuffer(), path))
-    return std::move(error);
+    return buffer.takeError();
   std::string diagnostics;
   llvm::raw_string_ostream os(diagnostics);
   auto sources = std::make_shared<llvm::SourceMgr>();
-  sources->AddNewSourceBuffer(support::align(std::move(*buffer)), llvm::SMLoc());
+  sources->AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
   SourceMgrDiagnosticHandler handler(*sources, &context, os);
   auto module = parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
   if (!module)

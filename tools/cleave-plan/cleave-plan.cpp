@@ -7,9 +7,10 @@
 
 #include "dialects/Register.h"
 #include "lib/autodiff/Register.h"
+#include "lib/cost/Installed.h"
 #include "lib/plan/Fixed.h"
+#include "lib/support/Bytes.h"
 #include "passes/Register.h"
-#include "tools/cleave-plan/ClusterOption.h"
 #include "tools/cleave-plan/Passes.h"
 #include "tools/cleave-plan/Report.h"
 
@@ -73,6 +74,18 @@ static cl::opt<uint64_t> seedOption("seed", cl::cat(category), cl::init(1), cl::
 
 /// More than any cluster has.
 static constexpr int64_t maxRanks = 1 << 20;
+
+/// "80GiB", "80e9": bytes of a device, at most those that it has.
+static llvm::Expected<double> readMemory(llvm::StringRef text, const cost::Cluster &cluster) {
+  constexpr double gib = 1024.0 * 1024 * 1024;
+  std::optional<double> bytes = support::parseBytes(text);
+  if (!bytes)
+    return makeError("--memory: expected bytes above 0, such as 80GiB or 80e9, found '{0}'", text);
+  if (*bytes > cluster.device.memory)
+    return makeError("--memory: expected at most the {0:F2} GiB of device {1}, found {2:F2} GiB",
+                     cluster.device.memory / gib, cluster.device.name, *bytes / gib);
+  return *bytes;
+}
 
 static llvm::Expected<std::vector<Source>> readSources(mlir::MLIRContext &context) {
   if (programOption.empty())
@@ -154,7 +167,7 @@ static llvm::Error runTool() {
     return error;
   if (clusterOption.empty())
     return makeError("expected --cluster=FILE|NAME, found none");
-  auto cluster = readCluster(clusterOption, devicesOption);
+  auto cluster = cost::readNamedCluster(clusterOption, devicesOption);
   if (!cluster)
     return cluster.takeError();
   if (ranksOption.getNumOccurrences() == 0)

@@ -2,13 +2,13 @@
 
 #include "PredictRows.h"
 
+#include "lib/cost/Installed.h"
 #include "lib/predict/Rows.h"
 #include "lib/support/Error.h"
 
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
 
 using namespace cleave;
 namespace cl = llvm::cl;
@@ -38,28 +38,12 @@ static cl::opt<bool>
                   cl::desc("Add columns with where the seconds go, and what a device computes, "
                            "sends and holds"));
 
-/// Something that is installed with the tool, or lies in the sources that it was built from.
-static std::string findBeside(llvm::StringRef installed, llvm::StringRef inSources) {
-  static int anchor;
-  llvm::SmallString<256> tool(llvm::sys::fs::getMainExecutable(nullptr, &anchor));
-  llvm::sys::path::remove_filename(tool);
-  for (llvm::StringRef relative : {installed, inSources}) {
-    llvm::SmallString<256> path(tool);
-    llvm::sys::path::append(path, relative);
-    llvm::sys::path::remove_dots(path, true);
-    if (llvm::sys::fs::exists(path))
-      return path.str().str();
-  }
-  return "";
-}
-
 cl::OptionCategory &sim::getRowsCategory() {
   return rowsCategory;
 }
 
 std::string sim::findDevices() {
-  return devicesOption.empty() ? findBeside("../share/cleave/devices", "../../examples/devices")
-                               : devicesOption.getValue();
+  return devicesOption.empty() ? cost::findDevices() : devicesOption.getValue();
 }
 
 bool sim::wantsRows() {
@@ -72,8 +56,8 @@ llvm::Error sim::predictRowsOfOptions() {
   request.devices = findDevices();
   request.defaults = defaultsOption;
   if (request.defaults.empty())
-    request.defaults = findBeside("../share/cleave/devices/defaults/runs.json",
-                                  "../../examples/devices/defaults/runs.json");
+    request.defaults = cost::findBeside("../share/cleave/devices/defaults/runs.json",
+                                        "../../examples/devices/defaults/runs.json");
   if (request.devices.empty() || request.defaults.empty())
     return makeError("--rows: expected --devices=FOLDER and --defaults=FILE, found none");
   request.plans = plansOption;

@@ -6,15 +6,12 @@
 #include "lib/pipeline/Schedules.h"
 #include "lib/pipeline/StageWork.h"
 #include "lib/pipeline/Stages.h"
-#include "lib/support/Buffer.h"
 #include "lib/support/Error.h"
 #include "lib/support/Input.h"
 
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 
 #include <chrono>
@@ -77,21 +74,15 @@ public:
 
 private:
   llvm::Error parse() {
-    if (llvm::sys::fs::is_directory(request.path))
-      return makeError("{0}: is a directory", request.path);
-    auto buffer = llvm::MemoryBuffer::getFile(request.path);
+    auto buffer = support::readInput(request.path);
     if (!buffer)
-      return makeError("{0}: {1}", request.path, buffer.getError().message());
-    if ((*buffer)->getBufferSize() == 0)
-      return makeError("{0}: the file is empty", request.path);
-    if (llvm::Error error = support::checkInput((*buffer)->getBuffer(), request.path))
-      return error;
+      return buffer.takeError();
     DialectRegistry registry;
     registerDialects(registry);
     context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
     context->printOpOnDiagnostic(false);
     sources = std::make_shared<llvm::SourceMgr>();
-    sources->AddNewSourceBuffer(support::align(std::move(*buffer)), llvm::SMLoc());
+    sources->AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
     handler = std::make_unique<SourceMgrDiagnosticHandler>(*sources, context.get(), os);
     module = parseSourceFile<ModuleOp>(sources, ParserConfig(context.get()));
     return module ? llvm::Error::success() : invalid();

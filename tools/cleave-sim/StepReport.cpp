@@ -3,6 +3,7 @@
 
 #include "PredictRows.h"
 
+#include "lib/cost/Installed.h"
 #include "lib/support/Error.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -17,18 +18,7 @@ using cleave::makeError;
 static constexpr double gib = 1024.0 * 1024 * 1024;
 
 llvm::Expected<cost::Cluster> sim::readCluster(llvm::StringRef fileOrName) {
-  if (llvm::sys::fs::exists(fileOrName))
-    return cost::Library::readCluster(fileOrName);
-  if (fileOrName.ends_with(".json"))
-    return makeError("{0}: No such file or directory", fileOrName);
-  std::string folder = findDevices();
-  if (folder.empty())
-    return makeError("--cluster: expected --devices=FOLDER, which has a cluster named '{0}'",
-                     fileOrName);
-  auto library = cost::Library::read(folder);
-  if (!library)
-    return library.takeError();
-  return library->findNamed(fileOrName, "--cluster");
+  return cost::readNamedCluster(fileOrName, findDevices());
 }
 
 static llvm::Error checkMemory(const StepReport &report) {
