@@ -10,7 +10,7 @@ Inductor calls. Dropout is on. For accuracy Inductor draws as eager mode does (f
 what is timed draws by its own.
 
 With --log rows are kept in FILE, and a later run does the models that have none with these back ends. --write puts the
-rows of FILE into bench/results/torch_compile.md.
+rows of FILE into bench/results/torch_compile.md; sections that are written by hand stay.
 """
 
 import argparse
@@ -19,12 +19,15 @@ import datetime
 import json
 import logging
 import multiprocessing
+import os
 import pathlib
+import re
 import platform
 import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import unittest.mock
 import warnings
@@ -110,7 +113,10 @@ def compile_step(name, backend, draws):
     if backend == "inductor-min-cut":
         settings["custom_partitioner_fn"] = partitioner = WatchedPartitioner()
     is_inductor = backend.startswith("inductor")
-    with warnings.catch_warnings(record=True) as caught, torch._inductor.config.patch(settings):
+    patch = torch._inductor.config.patch(settings)
+    with warnings.catch_warnings(record=True) as caught, patch, tempfile.TemporaryDirectory() as cache:
+        # What one side has compiled is not there for the next one.
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
         warnings.simplefilter("always")
         start = processor_time()
         with torch._inductor.config.patch(fallback_random=is_inductor):
@@ -261,6 +267,14 @@ def page(rows, names):
     return text
 
 
+def written_by_hand(text):
+    """The lines of a page's sections that are not made from rows."""
+    made = {*dashboard_steps.LISTS, *SECTIONS}
+    sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)[1:]
+    kept = "".join(section for section in sections if section.partition("\n")[0].removeprefix("## ") not in made)
+    return ["", *kept.strip().splitlines()] if kept else []
+
+
 def summary(rows, backends):
     """Of each back end how many models are what, and the geometric mean of the speeds."""
     for backend in backends:
@@ -314,7 +328,8 @@ def main():
             parser.error(f"unknown {kind} {unknown[0]!r}; expected of {', '.join(known)}")
     rows = read(options.log)
     if options.write:
-        RESULTS.write_text("\n".join(head(options) + page(rows, names)) + "\n", encoding="utf-8")
+        kept = written_by_hand(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else []
+        RESULTS.write_text("\n".join(head(options) + page(rows, names) + kept) + "\n", encoding="utf-8")
         return
     done = with_backends(rows, backends)
     for name in names:

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from exported_models import export, export_and_compare
 from interpreter import Interpreter, role_name
+from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.utils.checkpoint import (
     CheckpointPolicy,
@@ -494,18 +495,40 @@ class Penalty(nn.Module):
         return (self.layer(x) + mask + torch.zeros(4)).softmax(-1)
 
 
+class Distances(nn.Module):
+    """Integers become the default type: by a number, a division, a function of reals, and a choice of numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x, places):
+        apart = (places[:, None] - places).abs()
+        near = torch.where(apart < 2, 1.5, 0.25) + (apart > 2) * 0.3
+        bias = apart / 3 + (1.1 - apart) + apart.sqrt() + apart / (apart + 1) + near
+        return (self.layer(x) + bias).softmax(-1)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_tensors_of_the_default_type(tmp_path, dtype, build_dir):
+@pytest.mark.parametrize("module, more", [(Penalty, ()), (Distances, (torch.tensor([3, 0, 1, 7]),))])
+def test_tensors_of_the_default_type(tmp_path, module, more, dtype, build_dir):
     """The program says it: cleave-run's default is another."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
         torch.manual_seed(0)
         spec = cleave.ExportSpec(
-            Penalty(), (torch.randn(4, 4),), loss=lambda y: y.square().sum(), mode="loss", name="penalty"
+            module(), (torch.randn(4, 4), *more), loss=lambda y: y.square().sum(), mode="loss", name="default"
         )
         text, _ = export_and_compare(spec, tmp_path)
+        inputs, dump = tmp_path / "inputs.safetensors", tmp_path / "dump.safetensors"
+        save_file(cleave.testing.example_inputs(spec), inputs)
+        expected = cleave.testing.evaluate(spec)
     finally:
         torch.set_default_dtype(before)
-    assert "aten.full(" in text
-    subprocess.run([build_dir / "bin" / "cleave-opt", tmp_path / "penalty.mlir", "-o", tmp_path / "read.mlir"], check=True)
+    assert module is Distances or "aten.full(" in text
+    command = [build_dir / "bin" / "cleave-run", tmp_path / "default.mlir", "--inputs", inputs, "--dump", dump]
+    subprocess.run(command, check=True)
+    found = load_file(dump)
+    assert found.keys() == expected.keys()
+    assert [name for name, value in expected.items() if not found[name].equal(value)] == []

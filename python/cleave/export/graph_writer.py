@@ -17,6 +17,7 @@ from cleave.export.operators import (
     bind,
     check_call,
     has_number_for_tensor,
+    integers_to_widen,
     kernel_result_types,
     result_types,
     schema_name,
@@ -139,6 +140,7 @@ class GraphWriter:
         if random_ops.is_random(overload, bound):
             return self._write_random(node, bound, value)
         bound = with_default_dtype(overload, random_ops.with_eager_scale(overload, bound), value)
+        bound = self._widen_integers(node, overload, bound, value)
         if has_number_for_tensor(overload, bound):
             scalar = as_scalar_overload(overload, bound)
             if scalar is None:
@@ -147,6 +149,24 @@ class GraphWriter:
         text, operand_types = self._writer.write(overload, bound, value)
         types = kernel_result_types(overload, value, bound, self._types.__getitem__)
         self._emit(node, text, operand_types, types)
+
+    def _widen_integers(self, node: torch.fx.Node, overload: OpOverload, bound, value):
+        """The arguments with floats for integers, where the process's default type is not the program's."""
+        widened = {}
+        for source in dict.fromkeys(integers_to_widen(overload, bound, value)):
+            made = torch.fx.Graph().placeholder(f"{source.name}_float")
+            made.meta["val"] = source.meta["val"].to(value.dtype)
+            text, types = self._writer.write(
+                torch.ops.aten._to_copy.default, {"self": source, "dtype": value.dtype}, made.meta["val"]
+            )
+            self._values[made], self._types[made] = self._names.fresh(made.name), tensor_type(made.meta["val"])
+            self._body.append(
+                f"{self._values[made]} = {text}{self._discardable(node)} : ({types}) -> {self._types[made]} "
+                + self._locations.of(node)
+            )
+            widened[source] = made
+        return {name: widened.get(argument, argument) if isinstance(argument, torch.fx.Node) else argument
+                for name, argument in bound.items()}  # fmt: skip
 
     def _write_random(self, node: torch.fx.Node, bound, value):
         if not node.users:

@@ -134,6 +134,23 @@ def with_default_dtype(overload: OpOverload, bound: dict[str, Any], result: Any)
     return {name: named[name] for name in arguments if name in named}
 
 
+def integers_to_widen(overload: OpOverload, bound: dict[str, Any], result: Any) -> list[torch.fx.Node]:
+    """Tensors of integers of which a call makes the exporting process's default type (`torch.set_default_dtype`): with
+    a number, by a division, or by a function of reals. In programs they become float32."""
+    if overload.namespace != "aten" or not isinstance(result, torch.Tensor):
+        return []
+    if not result.is_floating_point() or result.dtype == torch.float32:
+        return []
+    # The first says whose elements are taken; others name the type.
+    if overload.overloadpacket is torch.ops.aten.where or "dtype" in argument_types(overload):
+        return []
+    nodes = [value for value in bound.values() if isinstance(value, torch.fx.Node)]
+    values = [node.meta.get("val") for node in nodes]
+    if any(not isinstance(value, torch.Tensor) or value.is_floating_point() or value.is_complex() for value in values):
+        return []
+    return nodes
+
+
 def _same(value: Any, default: Any) -> bool:
     if isinstance(value, (list, tuple)) and isinstance(default, (list, tuple)):
         return list(value) == list(default)

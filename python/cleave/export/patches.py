@@ -17,6 +17,9 @@ dropout: each draws masks for as many rows as it gets.
 Speech models (Wav2Vec 2 and its kin) set `requires_grad` of their input, for the sake of reentrant checkpoints. No trace can, and
 nothing takes that gradient.
 
+Spectral normalization gives its vectors, which it has changed in place, to the module once more, where a trace sees new
+tensors. They are changed just so without it.
+
 RecurrentGemma leaves out a normalization where torch.compile traces it, which would train another model than eager mode does.
 
 torchtitan's blocks sort tokens by expert and multiply by `torch._grouped_mm`, whose sizes are static. They are traced as
@@ -44,7 +47,8 @@ from cleave.export.pytorch import grouped_mm
 class Patch:
     """note: what its user should know.
     forward: instead of the class's, or of its `method`, which `why` has no trace.
-    source: the digest of the method that this was written for, and of the functions of its module that `calls` names.
+    source: the digest of the method that this was written for, and of the functions of its module that `calls` names;
+        several where releases differ in comments.
     library: where that is.
     functions: what else is replaced: modules (None for the class's own), names and functions.
     fits: whether this is right for a block; where it is not for one of the module's, `otherwise` is taken for all, or it is
@@ -53,7 +57,7 @@ class Patch:
 
     note: str
     forward: Callable | None = None
-    source: str = ""
+    source: str | tuple[str, ...] = ""
     library: str = ""
     why: str = ""
     calls: tuple[str, ...] = ()
@@ -62,6 +66,10 @@ class Patch:
     fits: Callable[[nn.Module], bool] | None = None
     otherwise: Patch | None = None
     unless: str = ""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (self.source,) if isinstance(self.source, str) else self.source
 
 
 def _by_expert(tokens, chosen, weights, experts: int, compute):
@@ -320,6 +328,13 @@ def _sparse_experts(make: Callable, source: str, layers: tuple[str, str, str], e
     )
 
 
+@torch.no_grad()
+def _power_method(self, weight_mat, n_power_iterations):
+    for _ in range(n_power_iterations):
+        nn.functional.normalize(torch.mv(weight_mat, self._v), dim=0, eps=self.eps, out=self._u)
+        nn.functional.normalize(torch.mv(weight_mat.H, self._u), dim=0, eps=self.eps, out=self._v)
+
+
 def _speech_features(self, input_values):
     hidden_states = input_values[:, None]
     for layer in self.conv_layers:
@@ -340,6 +355,7 @@ _UNCOUNTED = (
 _CAST = "is traced without casting its layer, which has the type already"
 _POSITIONS = "computes positions as numbers, since sizes in its own depend on a tensor's: they are the same"
 _BIAS = "makes its attention's bias without writing into views of it, which no trace can hold: it is the same"
+_IN_PLACE = "changes its vectors in place alone, without giving them to the module once more: they are the same"
 _NORMALIZED = "is traced with the normalization that its source leaves out where torch.compile traces it"
 _MODELS = "transformers.models."
 _MOE = "torchtitan.models.moe.moe."
@@ -374,6 +390,10 @@ PATCHES = {
     ),
     f"{_MODELS}recurrent_gemma.modeling_recurrent_gemma.RecurrentGemmaRglru": Patch(
         _NORMALIZED, functions=((None, "is_torchdynamo_compiling", lambda: False),)
+    ),
+    "torch.nn.utils.parametrizations._SpectralNorm": Patch(
+        _IN_PLACE, _power_method, ("819b8dd56b2b4b61", "945a7dab8d21f05a"), "PyTorch 2.11 to 2.15",
+        "assigns its buffers,", method="_power_method",
     ),
     **_speech_encoder("wav2vec2.modeling_wav2vec2", "Wav2Vec2"),
     **_speech_encoder("wav2vec2_conformer.modeling_wav2vec2_conformer", "Wav2Vec2Conformer"),
@@ -411,7 +431,7 @@ def patched(module: nn.Module, notes: list[str]) -> Iterator[None]:
                 patch = patch.otherwise
             if patch.source:
                 method = kind.__dict__[patch.method]
-                if source_digest(method, patch.calls) != patch.source:
+                if source_digest(method, patch.calls) not in patch.sources:
                     raise ExportError(
                         f"{name}.{patch.method} {patch.why} and is not the one of {patch.library} that has a replacement; "
                         "install that version"
