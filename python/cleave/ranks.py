@@ -111,29 +111,35 @@ class Ranks:
         if problems := [f"rank {rank}: {text}" for rank, text in enumerate(texts) if text]:
             raise Error("\n".join(problems))
 
-    def check_same(self, what: str, problem: Exception | None) -> None:
-        """Raises on all ranks unless they all bring the same text, what kind of batch they have, and none has a problem."""
+    def check_same(self, what: str, rates: str, problem: Exception | None) -> None:
+        """Raises on all ranks unless they bring the same texts, and none has a problem.
+
+        what: the kind of batch. rates: the optimizers' learning rates.
+        """
         # Another on each rank with a problem, so that ranks with the same one do not go on.
-        number = zlib.crc32(what.encode()) if problem is None else -1 - self.rank
+        number = zlib.crc32(f"{what}; {rates}".encode()) if problem is None else -1 - self.rank
         try:
             if self.native.have_same(number, "what the batch is like"):
                 return
             text = f"{type(problem).__name__}: {problem}" if problem is not None else ""
-            texts = self.native.gather(json.dumps([what, text]), "what the batch is like")
+            texts = self.native.gather(json.dumps([what, rates, text]), "what the batch is like")
         except Error as error:
             if problem is not None:
                 raise problem from None
             raise Error(f"rank {self.rank} has lost another rank before a step: {error}") from None
         if problem is not None:
             raise problem
-        found = [json.loads(text) for text in texts]
-        if problems := [f"rank {rank}: {text}" for rank, (_, text) in enumerate(found) if text]:
-            raise Error("\n".join(problems))
-        listed = "\n".join(f"rank {rank}: {what}" for rank, (what, _) in enumerate(found))
-        raise Error(f"expected batches of the same types and shapes on all ranks, found\n{listed}")
+        batches, numbers, problems = zip(*map(json.loads, texts))
+        if any(problems):
+            raise Error("\n".join(f"rank {rank}: {text}" for rank, text in enumerate(problems) if text))
+        kind, found = ("batches of the same types and shapes", batches)
+        if len(set(batches)) == 1:
+            kind, found = ("the same learning rates", numbers)
+        listed = "\n".join(f"rank {rank}: {what}" for rank, what in enumerate(found))
+        raise Error(f"expected {kind} on all ranks, found\n{listed}")
 
     def digests(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, int]:
-        """Of the values of tensors that are whole here; none for a process that trains alone."""
+        """Of the values of tensors that are whole here, by what they are; none for a process that trains alone."""
         if self.native is None:
             return {}
         return {name: _digest(tensor) for name, tensor in tensors.items() if not is_sharded(tensor)}
@@ -148,7 +154,7 @@ class Ranks:
                 first, expected = known.setdefault(name, (rank, digest))
                 if digest != expected:
                     raise Error(
-                        f"'{name}' differs between ranks {first} and {rank}: expected the same values on all, by the same "
+                        f"{name} differs between ranks {first} and {rank}: expected the same values on all, by the same "
                         "torch.manual_seed() before the model is made, or by loading the same weights"
                     )
 

@@ -240,6 +240,9 @@ class Step:
         """Whether a momentum or first beta changes from step to step, as OneCycleLR and CyclicLR have it."""
         return any(map(is_cycled, self._optimizers)) if self._state is None else self._state.has_other_numbers()
 
+    def _rates(self) -> str:
+        return ", ".join(str(float(group["lr"])) for optimizer in self._optimizers for group in optimizer.param_groups)
+
     def _prepare(self, inputs, targets, microbatches: int | None, trains: bool) -> tuple[BoundProgram, list[torch.Tensor], int]:
         """The program for a batch, the batch's tensors, and the number of the step."""
         if self._closed:
@@ -280,7 +283,7 @@ class Step:
             about = about_batch(key, self._microbatches) + " with other momenta or betas" * self._follows_numbers
             if compiled is not None and compiled.draws and self._shares_batches:
                 about += f" with PyTorch's generator in state {generator_digest():08x}"
-            self._ranks.check_same(about, problem)
+            self._ranks.check_same(about, self._rates() if trains else "", problem)
         elif problem is not None:
             raise problem
         if compiled is None:
@@ -316,7 +319,7 @@ class Step:
                 microbatches = 1 if self._pipeline is None else self._divide(args, kwargs, targets)
             program, names, state = self._trace(key, args, kwargs, targets, microbatches)
             signature = native().signature(program._native, self._ranks.rank, self._ranks.size)
-        beginning = self._ranks.digests(state.parameters)
+        beginning = {} if self._programs else self._beginning(state)
         with self._ranks.together("the memory of the step"):
             adopt = {}
             for value in signature["weights"]:
@@ -336,10 +339,23 @@ class Step:
         with self._ranks.together("the stages of the step"):
             self._check_stages(session, signature)
         if not self._programs:
-            self._ranks.check_same_values({n: d for n, d in beginning.items() if n in self._held})
+            held = {name: digests for name, digests in beginning.items() if name in self._held}
+            self._ranks.check_same_values({what: digest for each in held.values() for what, digest in each.items()})
         order = [names.index(value["name"]) for value in signature["inputs"]]
         self._programs[key] = BoundProgram(self._model, program, session, order, state, signature, microbatches)
         return self._programs[key]
+
+    def _beginning(self, state: State) -> dict[str, dict[str, int]]:
+        """Digests of each parameter's value and of its states in the optimizers, by what they are."""
+        found = {}
+        for name, parameter in state.parameters.items():
+            tensors = {f"'{name}'": parameter}
+            for optimizer in self._optimizers:
+                for key, value in optimizer.state.get(parameter, {}).items():
+                    if isinstance(value, torch.Tensor):
+                        tensors[f"'{key}' of '{name}' in {type(optimizer).__name__}"] = value
+            found[name] = self._ranks.digests(tensors)
+        return found
 
     def _divide(self, args, kwargs, targets) -> int:
         """The microbatches of an evaluation in a pipeline: those of its steps, or one."""

@@ -153,8 +153,16 @@ def compiled(mode, group=None):
         layout = {"mesh": {"tp": 2}, "plan": TP}
     if mode == "interrupted_in_receive":
         layout = {"pipeline": cleave.Pipeline("1f1b", stages=2, microbatches=2)}
+    optimizer = optimizer_of(module)
+    if mode == "different_states":
+        for parameter in module.parameters():
+            parameter.grad = torch.full_like(parameter, 1e-9 * (1 + rank))
+        optimizer.param_groups[0]["lr"] = 0.0
+        optimizer.step()
+        optimizer.zero_grad()
+        optimizer.param_groups[0]["lr"] = 1e-3
     return cleave.compile_step(
-        module, gpt.cross_entropy, optimizer_of(module), **layout, timeout=5,
+        module, gpt.cross_entropy, optimizer, **layout, timeout=5,
         passes="--no-such-pass" if mode == "one_fails" and rank == 1 else (), group=group,
     )  # fmt: skip
 
@@ -182,11 +190,13 @@ def misuse(mode):
         else:
             if mode in ("interrupted_in_step", "interrupted_in_receive"):
                 # This rank begins the step and does not go on.
-                step._ranks.check_same(", ".join(f"int64 [{EXAMPLES}, 32] on cpu" for _ in range(2)), None)
+                step._ranks.check_same(", ".join(f"int64 [{EXAMPLES}, 32] on cpu" for _ in range(2)), "0.001", None)
             time.sleep(4)
             raise OSError("slept")
     if mode == "replaced_on_one" and rank == 1:
         step._model.ln_f.weight = torch.nn.Parameter(torch.ones(32))
+    if mode == "different_rates" and rank == 1:
+        step._optimizers[0].param_groups[0]["lr"] /= 2
     if mode == "different_batches":
         step(*(part[: rank + 1] for part in batch(1)))
     step(*batch(1))
@@ -206,7 +216,7 @@ def describe_misuse(mode):
 MISUSE = [
     "wrong_mesh", "one_fails", "different_models", "different_batches", "loader_fails", "late", "interrupted",
     "interrupted_in_step", "interrupted_in_receive", "replaced_on_one", "different_weights", "different_draws",
-    "different_draws_later",
+    "different_draws_later", "different_rates", "different_states",
 ]  # fmt: skip
 
 

@@ -107,6 +107,8 @@ def errors(tmp_path_factory):
         "different_weights": [
             "'wte.weight' differs between ranks 0 and 1: expected the same values on all, by the same torch.manual_seed()"
         ],
+        "different_states": ["'exp_avg' of 'wte.weight' in AdamW differs between ranks 0 and 1: expected the same values on all"],
+        "different_rates": ["expected the same learning rates on all ranks, found\nrank 0: 0.001\nrank 1: 0.0005"],
         "different_draws": ["Error: ranks that share a batch have other random numbers: expected the same state"],
         "different_draws_later": [
             "expected batches of the same types and shapes on all ranks, found\nrank 0: int64 [8, 32] on cpu",
