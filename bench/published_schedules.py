@@ -5,7 +5,7 @@
 
 DATA has schedules/schedules.csv. Each row gets a verdict: the same digits, another value, or why it cannot be
 simulated. Schedules that their authors found by a search are not fixed; --search compares them with what
-`--schedule=auto` finds in the same memory (some seconds a row). Prints Markdown; --write puts it, with the date,
+`--schedule=auto` finds in the same memory (ten seconds a row, with EFFORT times its usual effort). Prints Markdown; --write puts it, with the date,
 into bench/results/published_schedules.md.
 """
 
@@ -20,6 +20,7 @@ import subprocess
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 NAMES = {"1F1B": "1f1b", "ZB-H1": "zb-h1", "ZB-H2": "zb-h2", "1F1B-I": "interleaved-1f1b", "V-Half": "v-half",
          "V-Min": "v-min", "ZB-V": "zbv", "ZB-V heuristic": "zbv"}
+EFFORT = 2
 SEARCHED = {"ZB-1p", "ZB-2p", "ZB heuristic (not V)", "ZB-V heuristic"}
 ADAPTED = {"ZB-V", "V-Half", "V-Min"}
 # arXiv 2401.10241, table 3: hidden size and heads; sequences of 1024.
@@ -47,7 +48,7 @@ def search(build, row):
     return sim(build, "--schedule=auto", f"--ranks={row['ranks']}", f"--microbatches={row['microbatches']}",
                f"--chunks={chunks}", f"--topology={'v' if chunks == 2 else 'loop'}", f"--costs={costs_of(row, chunks)}",
                f"--activation-memory={sum(released)},{released[0]},{released[1]}", f"--memory-limit={limit:.0f}",
-               "--effort=0.2")
+               f"--effort={EFFORT}")
 
 
 def searched(build, row):
