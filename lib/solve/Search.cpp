@@ -11,8 +11,8 @@ using namespace cleave::solve;
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 static constexpr unsigned none = ~0u;
-/// In place of a choice.
-static constexpr unsigned least = ~0u - 1;
+/// What a node of a tree costs beside its tables, in entries of those.
+static constexpr double workOfNode = 300;
 
 Search::Search(const Problem &problem, const MemoryUse &use, uint64_t seed)
     : problem(problem), use(use), random(seed), priced(problem.getCosts().size()),
@@ -411,6 +411,7 @@ std::optional<double> Search::changeOf(const Stage &stage) {
     tables.resize(2 * total);
   double *base = tables.data(), *table = tables.data() + total;
   double before = 0;
+  treeWork += workOfNode * static_cast<double>(tree.size());
   for (const TreeNode &entry : tree) {
     setBase(entry.node, stage, base + entry.offset);
   }
@@ -444,6 +445,7 @@ std::optional<double> Search::changeOf(const Stage &stage) {
     const TreeNode &parent = tree[entry.parent];
     unsigned size = nodes[entry.node].size, parentSize = nodes[parent.node].size;
     message.assign(parentSize, infinity);
+    treeWork += static_cast<double>(size) * parentSize;
     const double *own = table + entry.offset;
     const double *row = entry.up->toOther;
     for (unsigned choice = 0; choice < size; ++choice, row += parentSize) {
@@ -507,7 +509,7 @@ void Search::apply() {
   }
 }
 
-void Search::move(const Stage &stage) {
+void Search::moveTree(const Stage &stage) {
   // Small trees are as likely as large ones. The large take whole parts of the graph along: nodes
   // with many neighbours are held where they are by those that do not move with them.
   bool isLarge = uniform() < stage.large;
@@ -515,15 +517,25 @@ void Search::move(const Stage &stage) {
   unsigned size = static_cast<unsigned>(std::exp(uniform() * std::log(most)));
   growTree(movable[random() % movable.size()], size);
   std::optional<double> change = changeOf(stage);
-  if (!change)
-    return;
+  if (change)
+    accept(stage, *change);
+}
+
+void Search::accept(const Stage &stage, double change) {
   double allowed = stage.temperature > 0 ? -stage.temperature * std::log(1 - uniform()) : 0;
-  if (*change <= allowed) {
+  if (change <= allowed) {
     apply();
     return;
   }
   for (const TreeNode &entry : tree)
     shift(entry.node, entry.next, present[entry.node]);
+}
+
+void Search::move(const Stage &stage) {
+  if (stage.blocks > 0 && blockWork <= stage.blocks * treeWork)
+    moveBlock(stage);
+  else
+    moveTree(stage);
 }
 
 void Search::run(llvm::function_ref<std::optional<Stage>()> next) {

@@ -2,14 +2,17 @@
 //
 // An assignment that fits into memory is changed by moves: random nodes that hang together as a
 // tree take the choices that are best given all others, by dynamic programming, as far as they fit
-// into memory. Memory is paid at the dual's prices, and costs are perturbed by a temperature that
-// falls. Forbidden pairs are counted as one cost above all others until the search is rid of them.
+// into memory. Other moves take whole regions: as few of their nodes are held as make the tables of
+// an exact elimination of all the others small. Memory is paid at the dual's prices, and costs are
+// perturbed by a temperature that falls. Forbidden pairs are counted as one cost above all others
+// until the search is rid of them.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef CLEAVE_LIB_SOLVE_SEARCH_H
 #define CLEAVE_LIB_SOLVE_SEARCH_H
 
+#include "lib/solve/Elimination.h"
 #include "lib/solve/MemoryProfile.h"
 #include "lib/solve/MemoryUse.h"
 
@@ -50,6 +53,8 @@ public:
     double price = 1;
     /// How many of the moves may take large parts of the graph along.
     double large = 0.4;
+    /// How much work goes to blocks, for the work that goes to trees.
+    double blocks = 0;
   };
   size_t getMovableCount() const { return movable.size(); }
   /// Moves until `next` returns nothing; it is asked every so many moves.
@@ -69,6 +74,8 @@ public:
   static constexpr unsigned movesAtOnce = 32;
 
 private:
+  /// In place of a choice: what uses least in each span.
+  static constexpr unsigned least = ~0u - 1;
   struct Link {
     unsigned other;
     /// Where the messages to this node begin.
@@ -101,6 +108,15 @@ private:
     return use.getPointCount() == 0 || memory.getHighest({0, use.getPointCount()}) <= limit;
   }
   void move(const Stage &stage);
+  void moveTree(const Stage &stage);
+  /// Of a region.
+  void moveBlock(const Stage &stage);
+  void growRegion(unsigned root, unsigned size);
+  /// Leaves out of the region what is held, and puts the others into the order in which they go.
+  void orderRegion(double mostEntries);
+  std::optional<double> changeOfBlock(const Stage &stage);
+  /// Takes what was found for the tree or block, or leaves memory as it was.
+  void accept(const Stage &stage, double change);
   void growTree(unsigned root, unsigned size);
   std::optional<double> changeOf(const Stage &stage);
   void setBase(unsigned node, const Stage &stage, double *own);
@@ -141,6 +157,15 @@ private:
   std::vector<const Link *> frontierLinks;
   std::vector<unsigned> treeNeighbours, positionInTree;
   std::vector<double> tables, message, scores;
+  /// What trees and blocks have cost so far, in entries of tables: each get their part of the time.
+  double treeWork = 0, blockWork = 0;
+  /// Pairs within the block, by the positions of their ends; the first goes first.
+  struct BlockPair {
+    unsigned first, second;
+    const Link *link;
+  };
+  std::vector<BlockPair> blockPairs;
+  Elimination elimination;
   std::vector<char> isOut;
 };
 

@@ -34,8 +34,14 @@ constexpr Phase phases[] = {{0.095, 1}, {0.3, 1}, {0.65, 0.7}, {1, 0.5}};
 /// Where there is time for many short runs, the first part of a phase goes to them: which mode of
 /// the problem a run ends in is chance, and no heat suits all problems.
 constexpr double heats[] = {100, 10, 1000, 30, 300, 3};
-constexpr double partOfRuns = 0.6, movesPerNode = 15;
-constexpr double fewestRuns = 10;
+constexpr double partOfRuns = 0.6;
+struct Runs {
+  double movesPerNode, fewest;
+  /// Work that goes to blocks, for the work that goes to trees.
+  double blocks;
+};
+/// From nothing, and from what prices found, which is near the best and is only smoothed.
+constexpr Runs fromNothing{4, 4, 1}, fromPrices{15, 10, 0};
 
 /// Iterations of the dual before the first solution.
 constexpr unsigned firstIterations = 60;
@@ -183,9 +189,10 @@ void Driver::anneal(unsigned number, const Phase &phase, double begin, double un
   Search &search = *searches[number];
   double all = options.moves ? static_cast<double>(*options.moves) * (phase.end - begin)
                              : movesPerPart[number] * (phase.end - begin);
-  double enough = std::max(static_cast<double>(search.getMovableCount()) * movesPerNode, 1.0);
+  const Runs &kind = isSqueezed ? fromPrices : fromNothing;
+  double enough = std::max(static_cast<double>(search.getMovableCount()) * kind.movesPerNode, 1.0);
   auto runs = static_cast<unsigned>(std::min(all * partOfRuns / enough, 1e6));
-  if (runs < fewestRuns)
+  if (runs < kind.fewest)
     runs = 0;
   double made = 0, start = options.moves ? 0 : part(), middle = begin;
   if (runs > 0)
@@ -217,11 +224,13 @@ double Driver::anneal(Search &search, double hot, double cold, double from, doub
     if (done >= 1)
       return std::nullopt;
     ++asked;
+    Search::Stage stage;
+    stage.blocks = (isSqueezed ? fromPrices : fromNothing).blocks;
     // In the last part, memory left over is free.
     double cooled = done / 0.9;
-    if (cooled >= 1)
-      return Search::Stage{cold * 0.1, 0};
-    return Search::Stage{hot * std::pow(cold / hot, cooled), 1};
+    stage.price = cooled >= 1 ? 0 : 1;
+    stage.temperature = cooled >= 1 ? cold * 0.1 : hot * std::pow(cold / hot, cooled);
+    return stage;
   });
   return static_cast<double>(asked) * Search::movesAtOnce;
 }
