@@ -109,18 +109,26 @@ Reference Terms::wrap(const Meaning &meaning) {
   return reference;
 }
 
-/// The greatest number of which all coefficients are multiples; negative where they are, together.
+/// A number by which the meanings are divided, so that multiples of them are ops of one term: the
+/// greatest of which all coefficients are multiples; negative where they are, together. In deep
+/// models it gets smaller with each layer, whose coefficients then have thousands of digits: where
+/// the largest coefficient is that much larger, it is taken instead.
 static Rational contentOf(ArrayRef<const Meaning *> meanings) {
   DynamicAPInt numerator(0), denominator(1);
-  Rational total(0);
+  Rational total(0), largest(0);
   for (const Meaning *meaning : meanings)
     for (const Summand &summand : *meaning) {
       Rational reduced = reduce(summand.coefficient);
       numerator = gcd(numerator, abs(reduced.num));
       denominator = lcm(denominator, reduced.den);
       total += reduced;
+      largest = std::max(largest, reduced < Rational(0) ? -reduced : reduced);
     }
   Rational content(numerator, denominator);
+  // Of a multiple of the meanings, it is the same.
+  constexpr int64_t kMaxRatio = int64_t(1) << 40;
+  if (largest > content * Rational(kMaxRatio))
+    content = largest;
   return total < Rational(0) ? -content : content;
 }
 

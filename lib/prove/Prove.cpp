@@ -213,6 +213,11 @@ void Prover::explain(const Tensor &found, const Tensor &expected, const Result &
   finding.relation = "no relation to the expected value was found";
 }
 
+/// The line of an op's model and its name, as addresses.
+static std::pair<const void *, const void *> lineOf(Operation *op) {
+  return {op->getLoc().getAsOpaquePointer(), op->getName().getIdentifier().getAsOpaquePointer()};
+}
+
 void Prover::blame(const Result &result, size_t numGlobalTerms, Finding &finding) {
   // A value of which GLOBAL has no part. Indices and marks are means to other values.
   auto isNew = [&](mlir::Value value) {
@@ -236,12 +241,12 @@ void Prover::blame(const Result &result, size_t numGlobalTerms, Finding &finding
     ops.insert(op);
     slice.insert_range(op->getOperands());
   }
-  local.walk<WalkOrder::PreOrder>([&](Operation *op) {
-    if (!ops.contains(op) || llvm::any_of(op->getOperands(), isNew))
-      return WalkResult::advance();
-    finding.op = op;
-    return WalkResult::interrupt();
-  });
+  // The first of them in the program.
+  numberOps();
+  for (Operation *op : ops)
+    if (!llvm::any_of(op->getOperands(), isNew) &&
+        (!finding.op || placesOfOps.lookup(op) < placesOfOps.lookup(finding.op)))
+      finding.op = op;
   if (!finding.op)
     finding.op = result.returned.getDefiningOp();
   if (!finding.op)
@@ -249,12 +254,17 @@ void Prover::blame(const Result &result, size_t numGlobalTerms, Finding &finding
   finding.reason = unknowns.lookup(finding.op);
   if (finding.reason.empty())
     narrow(finding);
+  finding.counterpart = opsOfLines.lookup(lineOf(finding.op));
+}
+
+void Prover::numberOps() {
+  if (!placesOfOps.empty())
+    return;
+  local.walk<WalkOrder::PreOrder>(
+      [&](Operation *op) { placesOfOps.try_emplace(op, placesOfOps.size()); });
   global.walk([&](Operation *op) {
-    if (isa<func::FuncOp, ModuleOp>(op) || op->getLoc() != finding.op->getLoc() ||
-        op->getName() != finding.op->getName())
-      return WalkResult::advance();
-    finding.counterpart = op;
-    return WalkResult::interrupt();
+    if (!isa<func::FuncOp, ModuleOp>(op))
+      opsOfLines.try_emplace(lineOf(op), op);
   });
 }
 

@@ -136,6 +136,10 @@ private:
   void compare(const Result &result);
   void explain(const Tensor &found, const Tensor &expected, const Result &result, Finding &finding);
   void blame(const Result &result, size_t numGlobalTerms, Finding &finding);
+  /// For blame: the places of LOCAL's ops, and the first op of GLOBAL of each line and name.
+  void numberOps();
+  llvm::DenseMap<mlir::Operation *, unsigned> placesOfOps;
+  llvm::DenseMap<std::pair<const void *, const void *>, mlir::Operation *> opsOfLines;
 
   /// How a value of LOCAL is one of GLOBAL: it lies somehow, or is that times a number; or cannot
   /// be said, where none is from its line.

@@ -425,6 +425,9 @@ static std::optional<int64_t> asInteger(const Rational &number) {
 
 /// Makes two that differ only in a guard, one ending where the other begins, one.
 bool Terms::joinIntervals(Meaning &meaning) {
+  // Most sums have no conditions.
+  if (llvm::none_of(meaning, [](const Summand &summand) { return summand.guards.size() == 1; }))
+    return false;
   for (unsigned i = 0; i < meaning.size(); ++i)
     for (unsigned j = 0; j < meaning.size(); ++j) {
       Summand &a = meaning[i], &b = meaning[j];

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Register.h"
+#include "lib/prove/Assume.h"
 #include "lib/prove/Prove.h"
 #include "lib/support/Buffer.h"
 #include "lib/support/Input.h"
@@ -51,6 +52,12 @@ static cl::opt<std::string> inputsOption("counterexample", cl::cat(category),
                                          cl::desc("Keep the inputs of the run in this file"));
 static cl::opt<uint64_t> seedOption("seed", cl::cat(category), cl::init(0),
                                     cl::desc("Seed of the random inputs"));
+enum class Assumption : uint8_t { None, ExactCasts };
+static cl::opt<Assumption> assumeOption(
+    "assume", cl::cat(category), cl::init(Assumption::None),
+    cl::desc("Prove it for programs of which this holds, which the answer says"),
+    cl::values(clEnumValN(Assumption::ExactCasts, "exact-casts",
+                          "Conversions between floating-point types change no value")));
 // For developers: CONTRIBUTING.md.
 static cl::opt<std::string>
     breakOption("break-lemma", cl::cat(category), cl::Hidden, cl::value_desc("name"),
@@ -150,6 +157,8 @@ static void printJson(const Proof &proof, const std::optional<Execution> &execut
                             {"results", int64_t(proof.numResults)},
                             {"terms", int64_t(proof.numTerms)},
                             {"findings", std::move(findings)}};
+  if (assumeOption == Assumption::ExactCasts)
+    answer["assumptions"] = llvm::json::Array{"exact-casts"};
   if (!proof.outOfScope.empty())
     answer["reason"] = proof.outOfScope;
   else if (proof.isLate)
@@ -183,7 +192,10 @@ static void print(const Counterexample &example) {
 
 static void printText(const Proof &proof, const std::optional<Execution> &execution) {
   if (proof.isProved) {
-    llvm::outs() << "proved: " << proof.numResults << " results\n";
+    llvm::outs() << "proved: " << proof.numResults << " results";
+    if (assumeOption == Assumption::ExactCasts)
+      llvm::outs() << ", if conversions between floating-point types change no value";
+    llvm::outs() << "\n";
     return;
   }
   constexpr size_t kShown = 10;
@@ -280,7 +292,17 @@ int main(int argc, char **argv) {
       return fail("expected programs before they are lowered, found ops of the exec dialect: an "
                   "executable program is checked against what it was lowered from, by "
                   "--verify-exec");
-  mlir::FailureOr<Proof> proof = prove::prove(*global, *local, {deadline, broken});
+  // What is run is the programs as they are.
+  mlir::OwningOpRef<mlir::ModuleOp> assumedGlobal, assumedLocal;
+  if (assumeOption == Assumption::ExactCasts) {
+    assumedGlobal = global->clone();
+    assumedLocal = local->clone();
+    if (llvm::Error error = prove::assumeExactCasts({*assumedGlobal, *assumedLocal}))
+      return fail("--assume=exact-casts: " + llvm::toString(std::move(error)));
+  }
+  mlir::FailureOr<Proof> proof =
+      prove::prove(assumedGlobal ? *assumedGlobal : *global, assumedLocal ? *assumedLocal : *local,
+                   {deadline, broken});
   if (failed(proof))
     return BadInput;
   std::optional<Execution> execution;
