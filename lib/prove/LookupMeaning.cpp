@@ -33,11 +33,13 @@ static bool flagAt(Operation *op, StringRef name) {
 }
 
 void cleave::prove::tag(Operation *op, Core &core) {
-  if (isa<aten::LogicalOrOp>(op)) {
+  RankedTensorType type = op->getNumOperands() ? tensorOf(op->getOperand(0).getType()) : nullptr;
+  // Of conditions both are the same.
+  if (isa<aten::LogicalOrOp>(op) ||
+      (isa<aten::BitwiseOrOp>(op) && type && type.getElementType().isInteger(1))) {
     core.tag = Core::Tag::Or;
     return;
   }
-  RankedTensorType type = op->getNumOperands() ? tensorOf(op->getOperand(0).getType()) : nullptr;
   if (!type || !isa<IntegerType>(type.getElementType()) || type.getElementType().isInteger(1))
     return;
   bool fills = isa<aten::MaskedFillScalarOp>(op);

@@ -1,6 +1,7 @@
 """What hand-written trainers run on each rank, traced under PyTorch's fake process group, is proved to be the step of
 one device, and with a known error in it is not."""
 
+import functools
 import json
 import subprocess
 
@@ -25,7 +26,12 @@ def group():
 
 
 def trace(function, shapes, **options):
-    inputs = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    inputs = [
+        torch.zeros(shape, dtype=torch.int64)
+        if len(shape) == 1  # targets
+        else torch.randn(shape, dtype=torch.float64, requires_grad=True)
+        for shape in shapes
+    ]
     return make_fx(lambda *given: function(*given, **options), tracing_mode="fake")(*inputs)
 
 
@@ -39,13 +45,15 @@ def prove(build_dir, tmp_path, group):
         function, shapes, takes, gives, _ = rank_trainers.TRAINERS[name]
         layout = RankLayout.from_json({
             "mesh": {"tp": RANKS}, "groups": {group.group_name: ["tp"]},
-            "inputs": list(zip(rank_trainers.NAMES, takes, strict=True)),
+            "inputs": list(zip(rank_trainers.NAMES, takes, strict=False)),
             "outputs": [[f"result {i}", on] for i, on in enumerate(gives)],
         })  # fmt: skip
         local = [part(shape, on) for shape, on in zip(shapes, takes, strict=True)]
+        ranks = [{"rank": rank} for rank in range(RANKS)] if name in rank_trainers.OF_RANKS else [{}]
+        graphs = [trace(function, local, group=group, ranks=RANKS, bug=bug, **rank) for rank in ranks]
         texts = {
             "device": write_device_program(trace(function, shapes), layout),
-            "rank": write_rank_program(trace(function, local, group=group, ranks=RANKS, bug=bug), layout),
+            "rank": write_rank_program(graphs if len(graphs) > 1 else graphs[0], layout),
         }
         for stem, text in texts.items():
             (tmp_path / f"{stem}.mlir").write_text(text)
@@ -110,8 +118,36 @@ def test_what_a_rank_runs_is_checked(group):
     gathered = trace_one(lambda x: [funcol.all_gather_tensor(x, 0, group)])
     with pytest.raises(ExportError, match="a group of 8 ranks; its axes have 2"):
         write_rank_program(gathered, layout(mesh={"tp": 2}, groups={group.group_name: ["tp"]}))
-    exchanged = trace_one(lambda x: [funcol.all_to_all_single(x, None, None, group)])
-    with pytest.raises(ExportError, match="a collective that is not a reduction"):
+    exchanged = trace_one(lambda x: [funcol.all_to_all_single(x, [2, 0] + [1] * 6, [2, 0] + [1] * 6, group)])
+    with pytest.raises(ExportError, match="an exchange of parts of different sizes"):
         write_rank_program(exchanged, layout(groups={group.group_name: ["tp"]}))
+    sent = trace_one(lambda x: [funcol.broadcast(x, 0, group)])
+    with pytest.raises(ExportError, match="a collective that is not a reduction"):
+        write_rank_program(sent, layout(groups={group.group_name: ["tp"]}))
     with pytest.raises(ExportError, match="expected 2 arguments, as the layout has inputs, found 1"):
         write_rank_program(summed, layout(inputs=[["x", {}], ["z", {}]]))
+
+
+@pytest.mark.parametrize(
+    "step, message",
+    [
+        (lambda x, rank: [x + rank * rank], "numbers of ranks that are not affine in their places"),
+        (lambda x, rank: [x * rank], "'mul' differs between ranks by more than a number"),
+        (lambda x, rank: [x.relu() if rank == 5 else x.abs()], "differs between ranks by more than a number"),
+        (lambda x, rank: [x[: rank + 1] + 1], "differs between ranks by more than a number"),
+        (lambda x, rank: [x.double() + rank], "expected one that is added to or compared with i64"),
+    ],
+)
+def test_what_ranks_differ_by_is_checked(step, message):
+    graphs = [
+        make_fx(functools.partial(step, rank=rank), tracing_mode="fake")(torch.zeros(8, dtype=torch.int64))
+        for rank in range(RANKS)
+    ]
+    with pytest.raises(ExportError, match=message):
+        write_rank_program(graphs, layout())
+
+
+def test_all_ranks_are_needed():
+    graph = make_fx(lambda x: [x + 1], tracing_mode="fake")(torch.zeros(8, dtype=torch.int64))
+    with pytest.raises(ExportError, match="expected a graph for each of 8 ranks, found 2"):
+        write_rank_program([graph, graph], layout())

@@ -4,12 +4,17 @@ The graph is one of `make_fx` or AOT Autograd, traced under PyTorch's fake proce
 rank of any mesh. A layout says what the graph does not: the mesh, which axes a process group is, and how inputs and
 outputs lie. `cleave-prove` then compares it with the program of one device, written from a graph without communication
 and with the same names.
+
+Ranks may differ by numbers that are affine in their places, such as the first row of a vocabulary that a rank has: the
+graphs of all ranks together show which.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import itertools
+import math
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -21,6 +26,14 @@ from cleave.export.text import Unsupported, string
 
 _REDUCTIONS = ("sum", "avg", "max", "min", "product")
 _KINDS = ("R", "P")
+_aten = torch.ops.aten
+# For each op whose second argument may differ between ranks: what the rank's share of it does to the first one instead.
+_SHIFTS = {
+    _aten.add.Tensor: "add",
+    **dict.fromkeys(
+        (_aten.sub.Tensor, _aten.lt.Scalar, _aten.le.Scalar, _aten.gt.Scalar, _aten.ge.Scalar, _aten.eq.Scalar,
+         _aten.ne.Scalar), "sub"),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,17 +102,48 @@ class RankLayout:
         return "#dist.on<@mesh, " + ", ".join(f"{axis} = {parts.get(axis, 'R')}" for axis in self.mesh) + ">"
 
 
-def write_rank_program(graph: torch.fx.GraphModule, layout: RankLayout, name: str = "rank") -> str:
+def write_rank_program(
+    graph: torch.fx.GraphModule | Sequence[torch.fx.GraphModule], layout: RankLayout, name: str = "rank"
+) -> str:
     """The program of each rank, without types: only arguments and results have placements.
+
+    graph: of any rank, if all ranks run the same; or those of all ranks in order, if a number in them depends on the rank.
 
     Raises `ExportError` for what has no op, such as a collective along a group that the layout does not name.
     """
-    return RankFunction(graph, name, layout).text
+    if isinstance(graph, torch.fx.GraphModule):
+        return RankFunction(graph, name, layout).text
+    return RankFunction(graph[0], name, layout, numbers=_numbers_of_ranks(graph, layout)).text
 
 
 def write_device_program(graph: torch.fx.GraphModule, layout: RankLayout, name: str = "device") -> str:
     """The program of one device, whose inputs and outputs have the layout's names."""
     return RankFunction(graph, name, dataclasses.replace(layout, groups={}), is_whole=True).text
+
+
+def _numbers_of_ranks(graphs: Sequence[torch.fx.GraphModule], layout: RankLayout) -> dict[str, list[int]]:
+    """The second argument by rank, of each node in which it differs."""
+    expected = math.prod(layout.mesh.values())
+    if len(graphs) != expected:
+        raise ExportError(f"expected a graph for each of {expected} ranks, found {len(graphs)}")
+    found = {}
+    for nodes in itertools.zip_longest(*(graph.graph.nodes for graph in graphs)):
+        if None in nodes or any(_without_number(node) != _without_number(nodes[0]) for node in nodes):
+            name = next(node.name for node in nodes if node is not None)
+            raise ExportError(f"'{name}' differs between ranks by more than a number that is added or compared")
+        numbers = [node.args[1] if len(node.args) > 1 else None for node in nodes]
+        if nodes[0].target in _SHIFTS and len({str(number) for number in numbers}) > 1:
+            found[nodes[0].name] = numbers
+    return found
+
+
+def _without_number(node: torch.fx.Node) -> tuple:
+    """What must be the same on all ranks."""
+    value = node.meta.get("val")
+    shape = tuple(value.shape) if isinstance(value, torch.Tensor) else None
+    is_free = node.target in _SHIFTS and isinstance(node.args[1], int)
+    args = (node.args[0], *node.args[2:]) if is_free else node.args
+    return node.name, str(node.target), shape, is_free, str(args), str(node.kwargs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,9 +160,17 @@ class _Placed(Role):
 class RankFunction(TensorFunction):
     """A function of tensors with collectives, whose arguments and results say how they lie."""
 
-    def __init__(self, graph: torch.fx.GraphModule, name: str, layout: RankLayout, is_whole: bool = False):
+    def __init__(
+        self,
+        graph: torch.fx.GraphModule,
+        name: str,
+        layout: RankLayout,
+        is_whole: bool = False,
+        numbers: Mapping[str, list[int]] | None = None,
+    ):
         self._layout = layout
         self._is_whole = is_whole
+        self._numbers = numbers or {}
         arguments = [node for node in graph.graph.nodes if node.op == "placeholder"]
         if len(arguments) != len(layout.inputs):
             expected = len(layout.inputs)
@@ -153,6 +205,8 @@ class RankFunction(TensorFunction):
         ]
 
     def _write_call(self, node: torch.fx.Node):
+        if node.name in self._numbers:
+            return self._write_by_rank(node, self._numbers[node.name])
         if node.target.namespace != "_c10d_functional":
             return super()._write_call(node)
         call = schema_name(node.target).split("::")[1].split(".")[0]
@@ -180,12 +234,73 @@ class RankFunction(TensorFunction):
             "all_gather_into_tensor": "all_gather({}) dim 0",
             "reduce_scatter_tensor": f"reduce_scatter {reduction}({{}}) dim 0",
         }
-        if call not in forms:
-            raise Unsupported("a collective that is not a reduction, a gather or a scatter of it")
+        if call not in forms and call != "all_to_all_single":
+            raise Unsupported("a collective that is not a reduction, a gather, a scatter of sums or an exchange")
         over = ", ".join(string(axis) for axis in axes)
+        if call == "all_to_all_single":
+            return self._write_all_to_all(node, operand, bound, size, over)
         result, before = self._type(node), self._types[operand]
         value = self._names.fresh(node.name)
         self._values[node], self._types[node] = value, result
         text = forms[call].format(self._values[operand])
         types = before if before == result else f"{before} -> {result}"
         self._body.append(f"{value} = dist.{text} over @mesh [{over}] : {types} {self._locations.of(node)}")
+
+    def _write_all_to_all(self, node, operand, bound, size, over):
+        """Part i of dimension 0 is for rank i: parts have a dimension of their own."""
+        for sizes in (bound.get("output_split_sizes"), bound.get("input_split_sizes")):
+            if sizes and (len(sizes) != size or len(set(sizes)) > 1):
+                raise Unsupported("an exchange of parts of different sizes")
+        rows, *rest = node.meta["val"].shape
+        element = self._type(node).rsplit("x", 1)[-1].removesuffix(">")
+
+        def typed(*shape):
+            return f"tensor<{''.join(f'{n}x' for n in shape)}{element}>"
+
+        parts, received = (size, 1, rows // size, *rest), (1, size, rows // size, *rest)
+        value = self._view(node, self._values[operand], self._types[operand], parts, typed(*parts))
+        exchanged = self._names.fresh(node.name)
+        self._body.append(
+            f"{exchanged} = dist.all_to_all({value}) split 0 concat 1 over @mesh [{over}] : "
+            f"{typed(*parts)} -> {typed(*received)} {self._locations.of(node)}"
+        )
+        self._types[node] = self._type(node)
+        self._values[node] = self._view(node, exchanged, typed(*received), (rows, *rest), self._types[node])
+
+    def _view(self, node, value, before, size, result):
+        name = self._names.fresh(node.name)
+        numbers = ", ".join(map(str, size))
+        self._body.append(
+            f"{name} = aten.view({value}, size = [{numbers}]) : ({before}) -> {result} {self._locations.of(node)}"
+        )
+        return name
+
+    def _write_by_rank(self, node: torch.fx.Node, numbers: list[int]):
+        """An op with a number that depends on the rank: with rank 0's, on the operand less what the other ranks have more."""
+        operand = node.args[0]
+        type_ = self._types[operand]
+        if not type_.endswith("i64>") or set(node.kwargs) - {"alpha"} or node.kwargs.get("alpha", 1) != 1:
+            raise Unsupported("a number that depends on the rank; expected one that is added to or compared with i64")
+        steps, stride = {}, len(numbers)
+        for axis, size in self._layout.mesh.items():
+            stride //= size
+            steps[axis] = numbers[stride] - numbers[0] if size > 1 else 0
+        places = itertools.product(*(range(size) for size in self._layout.mesh.values()))
+        for number, place in zip(numbers, places, strict=True):
+            if number != numbers[0] + sum(i * step for i, step in zip(place, steps.values(), strict=True)):
+                raise Unsupported(f"numbers of ranks that are not affine in their places: {numbers}")
+        value, location = self._values[operand], self._locations.of(node)
+        for axis, step in steps.items():
+            if step == 0:
+                continue
+            place, offset, shifted = (self._names.fresh(node.name) for _ in range(3))
+            self._body += [
+                f"{place} = dist.axis_index over @mesh [{string(axis)}] : tensor<i64> {location}",
+                f"{offset} = aten.mul_scalar({place}, other = {step}) : (tensor<i64>) -> tensor<i64> {location}",
+                f"{shifted} = aten.{_SHIFTS[node.target]}({value}, {offset}) : ({type_}, tensor<i64>) -> {type_} "
+                + location,
+            ]
+            value = shifted
+        own, self._values[operand] = self._values[operand], value
+        super()._write_call(node)
+        self._values[operand] = own
