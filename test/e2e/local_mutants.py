@@ -332,7 +332,8 @@ def mutants(program):
         for key in ("other", "value", "num_weights", "padding_idx", "correction", "end"):
             if key in dict(op.attributes) and isinstance(op.get(key), int):
                 for change in (-1, 1, op.get(key)):
-                    yield "wrong number", _with(program, at, op.replace(**{key: op.get(key) + change}))
+                    kind = "wrong mask offset" if op.name in ("lt_scalar", "ge_scalar") else "wrong number"
+                    yield kind, _with(program, at, op.replace(**{key: op.get(key) + change}))
         for factor in (2.0, 0.5, 4.0, 0.25, -1.0):
             yield "scale", _after(program, at, Op("mul_scalar", (value,), (("other", factor),)))
         yield "apply too early", _after(program, at, Op("tanh", (value,)))

@@ -107,7 +107,7 @@ def write_rank_program(
 ) -> str:
     """The program of each rank, without types: only arguments and results have placements.
 
-    graph: of any rank, if all ranks run the same; or those of all ranks in order, if a number in them depends on the rank.
+    graph: of any rank, if all run the same; or those of all ranks in order, if a number in them depends on the rank.
 
     Raises `ExportError` for what has no op, such as a collective along a group that the layout does not name.
     """
@@ -276,7 +276,7 @@ class RankFunction(TensorFunction):
         return name
 
     def _write_by_rank(self, node: torch.fx.Node, numbers: list[int]):
-        """An op with a number that depends on the rank: with rank 0's, on the operand less what the other ranks have more."""
+        """An op with a number that depends on the rank: with rank 0's, on the operand less what others have more."""
         operand = node.args[0]
         type_ = self._types[operand]
         if not type_.endswith("i64>") or set(node.kwargs) - {"alpha"} or node.kwargs.get("alpha", 1) != 1:

@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""Changed programs of ranks: what each computes, beside what cleave-prove says of it.
+
+    bench/proof_mutants.py [--build build] [--mutants 10000] [--programs loss,ring] [--log FILE] [--write]
+
+The programs and their changes are those of test/e2e/local_mutants.py, without types; NumPy runs each on all ranks in
+float64, on three sets of inputs. First come all single changes, then programs with two changes, of which the second
+one is of a kind that is drawn, so that rare kinds are tried as well. With --log every program of a round is
+kept in FILE, and a later run goes on from there. Prints Markdown; --write puts it into
+bench/results/proof_mutants.md. Ends with status 1 if a program that differs was proved.
+"""
+
+import argparse
+import collections
+import dataclasses
+import datetime
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(SOURCE / "test/e2e"))
+
+import local_mutants  # noqa: E402
+import local_programs  # noqa: E402
+import numpy as np  # noqa: E402
+
+PAIRS = 100  # of changes in one program, tried in each round but the first
+TOLERANCE = 1e-9
+FEW_PROGRAMS = {"shift a slice", "wrong axis", "wrong count", "wrong dimension", "wrong mask offset", "wrong number",
+                "wrong shift"}  # can be made in few, and are drawn more often there
+
+
+def fits(program, wanted):
+    """Whether all shapes fit, and the results have the types that they had."""
+    try:
+        types = program.local_types()
+    except (ValueError, IndexError):
+        return False
+    return [types[value] for value, _ in program.results] == wanted
+
+
+def variants(local, number):
+    """(kind, program): in round 0 every change, later pairs of changes, by the last one's kind."""
+    types = local.local_types()
+    wanted = [types[value] for value, _ in local.results]
+    singles = [(kind, mutant) for kind, mutant in local_mutants.mutants(local) if fits(mutant, wanted)]
+    if number == 0:
+        yield from singles
+        return
+    chosen = random.Random(f"{local.name} {number}")
+    for _ in range(PAIRS):
+        by_kind = collections.defaultdict(list)
+        for kind, mutant in local_mutants.mutants(chosen.choice(singles)[1]):
+            by_kind[kind].append(mutant)
+        kinds = sorted(by_kind)
+        (kind,) = chosen.choices(kinds, [5 if kind in FEW_PROGRAMS else 1 for kind in kinds])
+        mutant = chosen.choice(by_kind[kind])
+        if fits(mutant, wanted):
+            yield kind, mutant
+
+
+def changed_ops(right, wrong):
+    """The lines of the changed ops, and of their direct users: an op is changed if the right program has none like it
+    on the same values, and has all these values."""
+    known = set(terms_of(right))
+    terms = terms_of(wrong)
+    first = len(wrong.arguments)
+    changed = {
+        i for i, op in enumerate(wrong.ops)
+        if terms[first + i] not in known and all(terms[value] in known for value in op.inputs)
+    }  # fmt: skip
+    return changed | {i for i, op in enumerate(wrong.ops) if any(value - first in changed for value in op.inputs)}
+
+
+def terms_of(program):
+    """What each value is made of, as a text of its own."""
+    numbers, terms = {}, []
+    for i in range(len(program.arguments)):
+        terms.append(numbers.setdefault(("argument", i), len(numbers)))
+    for op in program.ops:
+        of = (op.name, op.attributes, tuple(terms[value] for value in op.inputs))
+        terms.append(numbers.setdefault(of, len(numbers)))
+    names = {number: key for key, number in numbers.items()}
+
+    def spell(number):
+        key = names[number]
+        return key if key[0] == "argument" else (key[0], key[1], tuple(spell(given) for given in key[2]))
+
+    return [spell(number) for number in terms]
+
+
+def with_lines(text):
+    """The function whose ops are at lines 0, 1, ... of a file "ops"."""
+    lines = text.splitlines()
+    body = [f'{line} loc("ops":{number}:1)' for number, line in enumerate(lines[1:-2])]
+    return "\n".join([lines[0], *body, *lines[-2:]]) + "\n"
+
+
+def prove(build, whole, mutants):
+    """For each mutant None if it is proved, or the line of the op that is named, -1 where none is."""
+    texts = {"global": "", "local": local_programs.print_mesh(mutants[0].mesh) + "\n"}
+    for i, mutant in enumerate(mutants):
+        texts["global"] += local_programs.print_function(whole, f"m{i}", is_global=True)
+        texts["local"] += with_lines(local_programs.print_function(mutant, f"m{i}", is_global=False))
+    with tempfile.TemporaryDirectory() as folder:
+        files = [pathlib.Path(folder) / f"{name}.mlir" for name in texts]
+        for file, text in zip(files, texts.values(), strict=True):
+            file.write_text(text)
+        done = subprocess.run(
+            [build / "bin/cleave-prove", *files, "--json", "--execute=false", "--time-limit=600"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    if done.returncode not in (0, 2):
+        raise RuntimeError(done.stderr)
+    answer = json.loads(done.stdout)
+    if "reason" in answer:
+        raise RuntimeError(answer["reason"])
+    named = {}
+    for finding in answer["findings"]:
+        place = finding.get("location", "").split(":")
+        named.setdefault(finding["function"], int(place[1]) if place[0] == "ops" else -1)
+    return [named.get(f"m{i}") for i in range(len(mutants))]
+
+
+def run_round(build, whole, local, number):
+    """Counts by kind of one program's round, and the texts of what was proved though it differs."""
+    alone = dataclasses.replace(whole, mesh=tuple((axis, 1) for axis, _ in whole.mesh))
+    made = list(variants(local, number))
+    named = prove(build, alone, [mutant for _, mutant in made])
+    inputs = [local_mutants.arguments(whole, seed) for seed in range(3)]
+    np.seterr(all="ignore")  # what is not finite differs
+    expected = [[values[0] for values in local_programs.run(alone, given)[1]] for given in inputs]
+    counts = collections.defaultdict(collections.Counter)
+    wrong = []
+    for (kind, mutant), line in zip(made, named, strict=True):
+        worst = max(
+            local_programs.difference(mutant, wanted, given) for wanted, given in zip(expected, inputs, strict=True)
+        )
+        differs, is_proved = worst > TOLERANCE, line is None
+        counts[kind]["made"] += 1
+        if not differs:
+            counts[kind]["equal, proved" if is_proved else "equal, unknown"] += 1
+            continue
+        counts[kind]["differ"] += 1
+        if is_proved:
+            counts[kind]["differ, proved"] += 1
+            wrong.append(f"{kind}: {worst}\n" + local_programs.print_function(mutant, "rank", is_global=False))
+        # Where only the choice of what is returned is wrong, no op is.
+        elif number == 0 and (ops := changed_ops(local, mutant)):
+            counts[kind]["one change"] += 1
+            counts[kind]["named"] += line in ops
+    return {"program": local.name, "round": number, "kinds": counts, "wrong": wrong}
+
+
+def read(log):
+    return [json.loads(line) for line in log.read_text().splitlines()] if log and log.exists() else []
+
+
+def report(rows):
+    """The page's tables."""
+    by_kind, by_program = (collections.defaultdict(collections.Counter) for _ in range(2))
+    for row in rows:
+        for kind, counts in row["kinds"].items():
+            by_kind[kind].update(counts)
+            by_program[row["program"]].update(counts)
+    total = sum(by_kind.values(), collections.Counter())
+    columns = ("made", "differ", "differ, proved", "equal, proved", "equal, unknown")
+    lines = [
+        f"{total['made']} changed programs, of {len(by_program)} programs: {total['differ']} differ by more than "
+        f"{TOLERANCE} in float64, of which {total['differ, proved']} are proved. "
+        f"{total['equal, proved'] + total['equal, unknown']} are equal; {total['equal, unknown']} of them "
+        f"({100 * total['equal, unknown'] / max(1, total['made']):.1f} % of all) are not proved.",
+        "",
+        f"Of {total['one change']} programs with one changed op that differ, cleave-prove names that op or a direct user "
+        f"in {total['named']} ({100 * total['named'] / max(1, total['one change']):.1f} %).",
+    ]
+    for what, table in (("change", by_kind), ("program", by_program)):
+        lines += ["", f"| {what} | {' | '.join(columns)} | one change | op named |", "| --- |" + " --- |" * 7]
+        for name, counts in sorted(table.items()):
+            cells = [str(counts[column]) for column in columns]
+            lines.append(f"| {name} | {' | '.join(cells)} | {counts['one change']} | {counts['named']} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=SOURCE / "build")
+    parser.add_argument("--mutants", type=int, default=10_000, help="stop after the round that has as many")
+    parser.add_argument("--programs", help="names of programs, comma-separated; all if not given")
+    parser.add_argument("--log", type=pathlib.Path, help="counts of each program's rounds, one of JSON a line")
+    parser.add_argument("--write", action="store_true", help="write bench/results/proof_mutants.md")
+    options = parser.parse_args()
+    programs = {local.name: (whole, local) for whole, local in local_mutants.programs()}
+    if options.programs:
+        unknown = set(options.programs.split(",")) - set(programs)
+        if unknown:
+            parser.error(f"no program {', '.join(sorted(unknown))}; there are {', '.join(programs)}")
+        programs = {name: programs[name] for name in options.programs.split(",")}
+    rows = [row for row in read(options.log) if row["program"] in programs]
+    done = {(row["program"], row["round"]) for row in rows}
+    made = sum(counts["made"] for row in rows for counts in row["kinds"].values())
+    number = 0
+    while made < options.mutants or number == 0:
+        for name, (whole, local) in programs.items():
+            if (name, number) in done:
+                continue
+            row = run_round(options.build, whole, local, number)
+            rows.append(row)
+            made += sum(counts["made"] for counts in row["kinds"].values())
+            if options.log:
+                with options.log.open("a") as log:
+                    log.write(json.dumps(row) + "\n")
+        number += 1
+    text = report(rows)
+    print(text)
+    if options.write:
+        head = "# Proofs of changed programs\n\n"
+        head += f"`bench/proof_mutants.py`, {datetime.date.today()}. Changes are made without knowledge of the prover; "
+        head += "[docs/proof.md](../../docs/proof.md) says what is proved.\n\n"
+        (SOURCE / "bench/results/proof_mutants.md").write_text(head + text)
+    wrong = [text for row in rows for text in row["wrong"]]
+    for text in wrong:
+        print(text, file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
