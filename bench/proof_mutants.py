@@ -175,8 +175,8 @@ def report(rows):
         f"{total['equal, proved'] + total['equal, unknown']} are equal; {total['equal, unknown']} of them "
         f"({100 * total['equal, unknown'] / max(1, total['made']):.1f} % of all) are not proved.",
         "",
-        f"Of {total['one change']} programs with one changed op that differ, cleave-prove names that op or a direct user "
-        f"in {total['named']} ({100 * total['named'] / max(1, total['one change']):.1f} %).",
+        f"Of {total['one change']} programs with one changed op that differ, cleave-prove names that op or a direct "
+        f"user in {total['named']} ({100 * total['named'] / max(1, total['one change']):.1f} %).",
     ]
     for what, table in (("change", by_kind), ("program", by_program)):
         lines += ["", f"| {what} | {' | '.join(columns)} | one change | op named |", "| --- |" + " --- |" * 7]
@@ -220,7 +220,9 @@ def main():
     if options.write:
         head = "# Proofs of changed programs\n\n"
         head += f"`bench/proof_mutants.py`, {datetime.date.today()}. Changes are made without knowledge of the prover; "
-        head += "[docs/proof.md](../../docs/proof.md) says what is proved.\n\n"
+        head += "[docs/proof.md](../../docs/proof.md) says what is proved. Programs are without types; one with two "
+        head += "changes counts as its second one. An op is looked for where there is one change, and not where only "
+        head += "another value is returned.\n\n"
         (SOURCE / "bench/results/proof_mutants.md").write_text(head + text)
     wrong = [text for row in rows for text in row["wrong"]]
     for text in wrong:

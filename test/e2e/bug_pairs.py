@@ -76,6 +76,20 @@ DOUBLE = (
 AVERAGE = r"\1\2 = dist.all_reduce avg(\3) over \4\5: \6"
 
 
+MAXIMUM = r"\1\2 = dist.all_reduce max(\3) over \4\5: \6"
+SCALED = r"\1%once = dist.all_reduce sum(\3) over \4\5: \6" + "\n" + r"\1\2 = aten.mul_scalar(%once, other = {}) : (\6) -> \6"
+
+ACCUMULATE = r"( *)(%\w+) = train\.accumulate (%\w+) into (%\w+)([^:\n]*): (tensor<[\w.]+>)"
+TWICE = (
+    r"\1%twice = aten.mul_scalar(\3, other = 2.0) : (\6) -> \6" + "\n"
+    + r"\1\2 = train.accumulate %twice into \4\5: \6"
+)
+# The sum so far is divided with every addition.
+MOVING_AVERAGE = (
+    r"\1%half = aten.mul_scalar(\4, other = 0.5) : (\6) -> \6" + "\n"
+    + r"\1\2 = train.accumulate \3 into %half\5: \6"
+)
+
 # A number that changes nothing, on its way through other ops.
 SUM_OF_MEANS = (
     r"\1%once = dist.all_reduce sum(\3) over \4\5: \6" + "\n" + r"\1\2 = dist.all_reduce avg(%once) over \4\5: \6"
@@ -132,6 +146,20 @@ PAIRS = [
     # Numbers that are drawn twice, or differ from those of one device.
     Pair("oneflow-9941", "wrong_seed", "gpt_philox", "dp2", Edit(r"position = [1-9]\d*", "position = 0"), "aten.rng_native_dropout", is_typed=True),
     Pair("flashattn-315", "wrong_seed", "gpt_philox", "tp2", Edit(r"position = [1-9]\d*", "position = 0", -1), "aten.rng_native_dropout", is_typed=True),
+    # Others of the same kinds, in other models and at other places.
+    Pair("pt-144530", "missing_reduction", "gpt_untied", "dp2", Edit(ALL_REDUCE, NO_REDUCTION, 5, "update"), "train.adamw"),
+    Pair("mlm-6839a", "missing_reduction", "llama", "tp2", Edit(IN_BACKWARD, NO_REDUCTION, 2), "aten.mul"),
+    Pair("pt-121653", "missing_reduction", "gpt_untied", "tp2", Edit(IN_BACKWARD, NO_REDUCTION, 2), "aten.native_layer_norm_backward"),
+    Pair("entangle-8", "missing_reduction", "llama", "tp2, sequence", Edit(ALL_REDUCE, NO_REDUCTION, 2, "update"), "train.adamw"),
+    Pair("mlm-906", "wrong_scale", "gpt_untied", "dp2", Edit(ALL_REDUCE, SCALED.format(2.0), 0), "aten.div"),
+    Pair("mlm-673", "wrong_scale", "gpt_untied", "dp2", Edit(ALL_REDUCE, SCALED.format(0.5), 0), "aten.div"),
+    Pair("pt-144352", "wrong_scale", "gpt_untied", "dp2", Edit(ACCUMULATE, TWICE), "train.accumulate"),
+    Pair("titan-1733", "wrong_scale", "gpt_untied", "dp2", Edit(ACCUMULATE, MOVING_AVERAGE), "train.accumulate"),
+    Pair("entangle-2", "wrong_scale", "gpt_untied", "tp2", Edit(ALL_REDUCE, SCALED.format(2.0), 1), "aten.view"),
+    Pair("ds-8224", "dropped_contribution", "gpt_tied", "dp2", Edit(r"( *)(%\w+) = aten\.add\((%\w+), (%\w+)\)([^\n]*) : \((tensor<256x32xf32>), tensor<256x32xf32>\) -> tensor<256x32xf32>", r"\1\2 = aten.mul_scalar(\3, other = 1.0)\5 : (\6) -> \6"), "train.accumulate"),
+    Pair("mlm-4828", "wrong_seed", "gpt_philox", "cp2", Edit(r"position = [1-9]\d*", "position = 0"), "aten.rng_native_dropout", is_typed=True),
+    Pair("pt-190746", "dropped_contribution", "gpt_untied", "dp2", Edit(r"( *)(%\w+) = aten\._log_softmax_backward_data\((%\w+), .*?\)([^\n]*) : \((tensor<\w+>), tensor<\w+>\) -> tensor<\w+>", r"\1\2 = aten.mul_scalar(\3, other = 1.0)\4 : (\5) -> \5"), "aten.view"),
+    Pair("ds-966", "wrong_value_in_op", "gpt_untied", "dp2", Edit(ALL_REDUCE, MAXIMUM, 1, "update"), "dist.all_reduce"),
 ]  # fmt: skip
 
 # What looks like such an error, and is right.
