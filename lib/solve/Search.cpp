@@ -109,6 +109,8 @@ Search::Search(const Problem &problem, const MemoryUse &use, uint64_t seed)
     for (const MemoryUse::Segment &segment : use.getSegments(node))
       memory.add(segment.range, usages[segment.offset + choice]);
   isFitting = isWithinLimit();
+  if (isFitting)
+    origin = present;
   rebuild();
   keepBest();
 }

@@ -42,6 +42,8 @@ public:
   void setBounded(bool bounded);
   /// Of the present assignment, with memory at this part of its price.
   double getCost(double price) const;
+  /// What it was made with, if that fits into memory.
+  const std::optional<Assignment> &getOrigin() const { return origin; }
   const Assignment &getPresent() const { return present; }
   /// By point, of the present assignment.
   std::vector<double> getUsage() const;
@@ -145,6 +147,7 @@ private:
   std::vector<size_t> firstSpan{0};
 
   Assignment present, best;
+  std::optional<Assignment> origin;
   /// By choice: its cost given the neighbours' present choices.
   std::vector<double> given;
   MemoryProfile memory;

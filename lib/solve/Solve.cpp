@@ -198,6 +198,9 @@ void Driver::anneal(unsigned number, const Phase &phase, double begin, double un
   if (runs > 0)
     middle += (phase.end - begin) * partOfRuns;
   for (unsigned run = 0; run < runs && !isStopped() && !isBoundReached; ++run) {
+    // Heat alone seldom leaves a mode: most runs begin where the search once did.
+    if (run % 4 != 0 && !isSqueezed && search.getOrigin())
+      search.setAssignment(*search.getOrigin());
     double from = begin + (middle - begin) * run / runs;
     double to = begin + (middle - begin) * (run + 1) / runs;
     made += anneal(search, heats[(run + number) % std::size(heats)] * unit, 1e-3 * unit, from, to);
