@@ -13,6 +13,7 @@ suite() {
 
 run_tests() {
   local only=() start=$SECONDS
+  paths=() # of pytest; all if empty
   export CLEAVE_TEST_ALL=
   while [ $# -gt 0 ]; do
     case $1 in
@@ -27,10 +28,18 @@ run_tests() {
       only+=("$2")
       shift
       ;;
-    *) die "test has no option '$1'" ;;
+    -*) die "test has no option '$1'" ;;
+    *)
+      [[ -e ${1%%::*} && $1 = test/* ]] || die "test expects paths below test/, found '$1'"
+      paths+=("$1")
+      ;;
     esac
     shift
   done
+  if [ ${#paths[@]} -gt 0 ]; then
+    [ ${#only[@]} -gt 0 ] || only=(python)
+    [ "${only[*]}" = python ] || die "paths are of suite python, found --only ${only[*]}"
+  fi
   [ ${#only[@]} -gt 0 ] || only=(format unit lit python install docs)
   export CLEAVE_TEST_SEED=${CLEAVE_TEST_SEED:-$(date -u +%Y%m%d)}
   # Tests run side by side; threads below each would only fight over the cores.
@@ -80,7 +89,7 @@ test_lit() {
 
 test_python() {
   suite python "export, execution and training (pytest)" "$venv/bin/python" -m pytest -q -n "$jobs" \
-    -p no:cacheprovider --durations=5
+    -p no:cacheprovider --durations=5 "${paths[@]}"
 }
 
 test_install() {

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 
 def run(source_dir, *command):
     return subprocess.run(command, cwd=source_dir, capture_output=True, text=True, timeout=60)
@@ -27,6 +29,19 @@ def test_unknown_test_options(source_dir):
     result = run(source_dir, "./dev", "test", "--everything")
     assert result.returncode == 1
     assert "test has no option '--everything'" in result.stderr
+
+
+@pytest.mark.parametrize("path", ["test/python/test_missing.py", "README.md"])
+def test_unknown_test_paths(source_dir, path):
+    result = run(source_dir, "./dev", "test", path)
+    assert result.returncode == 1
+    assert f"test expects paths below test/, found '{path}'" in result.stderr
+
+
+def test_paths_of_another_suite(source_dir):
+    result = run(source_dir, "./dev", "test", "--only", "lit", "test/python/test_dev_script.py")
+    assert result.returncode == 1
+    assert "paths are of suite python, found --only lit" in result.stderr
 
 
 def test_environment_finds_tools_and_package(source_dir):
