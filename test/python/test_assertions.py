@@ -72,3 +72,33 @@ def test_distributions_do_not_check_their_arguments(tmp_path, one_thread, checks
     finally:
         torch.distributions.Distribution.set_default_validate_args(before)
     assert "aten.rng_normal" in text and text.count("aten.rng_") == 2
+
+
+class Scaled(torch.distributions.Normal):
+    """A user's own class: its divergence is that of the nearest class that has one."""
+
+
+class Diverging(nn.Module):
+    """The divergences of PyTorch's own classes, of a user's, and of wrapped ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Linear(4, 4)
+
+    def forward(self, x):
+        d = torch.distributions
+        y, scale = self.encoder(x), x.abs() + 0.1
+        unit = d.Normal(torch.zeros_like(x), torch.ones_like(x))
+        pairs = (
+            (d.Normal(y, 1.0), unit),
+            (Scaled(y, scale), unit),
+            (d.Independent(d.Normal(y, scale), 1), d.Independent(unit, 1)),
+            (d.Bernoulli(logits=y), d.Bernoulli(probs=torch.full_like(x, 0.5))),
+            (d.Gamma(y.exp(), scale), d.Gamma(scale, scale)),
+            (d.Dirichlet(y.exp()), d.Dirichlet(scale)),
+        )
+        return sum(d.kl_divergence(p, q).mean() for p, q in pairs)
+
+
+def test_divergences_of_distributions(tmp_path, one_thread):
+    export(tmp_path, Diverging(), (torch.randn(2, 4),))

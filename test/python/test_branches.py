@@ -60,6 +60,8 @@ DECIDED = {
     "number 1 - 1e-9": (lambda x: torch.rand([]).item() > 1.0, False),
     "flag": (lambda x: bool(torch.rand([]) < 0), False),
     "in place": (lambda x: torch.empty([]).uniform_() < 0, False),
+    "negated": (lambda x: not torch.rand([]) < 0, True),
+    "negated number": (lambda x: not torch.rand(1).item() < 1, False),
     "number in place": (lambda x: torch.empty(1).uniform_(0, 1).item() < 0, False),
 }
 
@@ -81,6 +83,7 @@ OUTSIDE = {
     "numpy": (lambda x: np.random.uniform(0, 1) < 0.0, False),
     "numpy's random": (lambda x: other(x) and np.random.random() < 0, False),
     "numpy's rand": (lambda x: np.random.rand() >= 0, True),
+    "negated": (lambda x: not np.random.rand() < 0, True),
 }
 
 
@@ -163,11 +166,13 @@ def seen_through_a_view(x):
 
 UNDECIDED = {
     "likely": (lambda x: torch.rand([]) < 0.9, "compared with 0.9"),
+    "likely, of numpy": (lambda x: np.random.rand() < 0.9, "compared with 0.9"),
+    "likely, of random": (lambda x: not random.random() < 0.9, "compared with 0.9"),
     "nearly 0": (lambda x: torch.rand([]) <= 0.0, "compared with 0;"),
     "nearly 1": (lambda x: torch.rand([], dtype=torch.float64) < 1 - 1e-12, "compared with 1;"),
     "nan": (lambda x: torch.rand([]) < float("nan"), "compared with nan"),
     "normal": (lambda x: torch.randn([]) < 0, "Data-dependent branching"),
-    "data": (lambda x: x.sum() < 0, "Data-dependent branching"),
+    "data": (lambda x: x.sum() < 0, "Data-dependent branching: the branch depends on data; expected one that constants decide"),
     "changed": (inverted, "Data-dependent branching"),
     "view": (seen_through_a_view, "Data-dependent branching"),
     "computed": (lambda x: torch.rand([]) - 1 < 0, "Data-dependent branching"),

@@ -21,7 +21,7 @@ import torch
 from cleave.export.constants import NotConstant, constant_value
 from cleave.export.outside_draws import is_drawn_outside
 from cleave.export.paths import short_path
-from cleave.export.pytorch import BYTECODE_TRANSLATORS, VariableTracker, traced_input, traced_node
+from cleave.export.pytorch import BYTECODE_TRANSLATORS, VariableTracker, constant, traced_input, traced_node
 from cleave.export.weightless import has_values
 
 _MIRRORED = {
@@ -39,6 +39,7 @@ _JUMPS = {
     for name, code in dis.opmap.items()
     if "JUMP" in name and ("IF_TRUE" in name or "IF_FALSE" in name)
 }
+_NOT = dis.opmap["UNARY_NOT"]
 
 
 class Branches:
@@ -61,7 +62,8 @@ class Branches:
         try:
             for kind, table in before:
                 kind.dispatch_table = [
-                    self._jump(handler, _JUMPS[code]) if code in _JUMPS and handler else handler
+                    self._jump(handler, _JUMPS[code]) if code in _JUMPS and handler
+                    else self._negation(handler) if code == _NOT else handler
                     for code, handler in enumerate(table)
                 ]
             yield
@@ -74,10 +76,7 @@ class Branches:
             value = translator.stack[-1]
             outcome = self._outcome(translator, value)
             if outcome is None:
-                self.depends_on_data = not value.is_tensor() and _is_taken_from_tensor(traced_node(value))
-                result = handler(translator, instruction)
-                self.depends_on_data = False
-                return result
+                return self._undecided(handler, translator, instruction)
             translator.pop()
             if outcome == ("IF_TRUE" in name):
                 if name.endswith("OR_POP"):
@@ -85,6 +84,25 @@ class Branches:
                 translator.jump(instruction)
 
         return jump
+
+    def _negation(self, handler: Callable) -> Callable:
+        """`return not torch.rand([]) < 0` branches like a jump."""
+
+        def negate(translator, instruction):
+            outcome = self._outcome(translator, translator.stack[-1])
+            if outcome is None:
+                return self._undecided(handler, translator, instruction)
+            translator.pop()
+            translator.push(constant(translator, not outcome))
+
+        return negate
+
+    def _undecided(self, handler: Callable, translator, instruction):
+        value = translator.stack[-1]
+        self.depends_on_data = not value.is_tensor() and _is_taken_from_tensor(traced_node(value))
+        result = handler(translator, instruction)
+        self.depends_on_data, self.refusal = False, None  # it did not stop the trace
+        return result
 
     def _outcome(self, translator, value: VariableTracker) -> bool | None:
         node = traced_node(value)

@@ -41,6 +41,11 @@ from cleave.export.text import STATIC_SIZES
 from cleave.export.weightless import with_stand_ins
 from cleave.export.whole_operators import operators_kept_whole
 
+BRANCH_ON_DATA = (
+    "the branch depends on data; expected one that constants decide: omit the input that it asks about (a mask), "
+    "or make it in forward (buffers are data, too)"
+)
+
 
 @dataclasses.dataclass
 class Capture:
@@ -263,17 +268,16 @@ def _describe(error: Exception, branches: Branches) -> str:
         message += ": " + explanation.group(1).strip()
     elif not message or type(error).__module__ == "builtins":
         message = f"{type(error).__name__}: {message}"
-    if branches.refusal and "Data-dependent branching" in message:
+    if branches.refusal and (branches.depends_on_data or "Data-dependent branching" in message):
         message = branches.refusal
+    elif "Data-dependent branching" in message:
+        message = f"Data-dependent branching: {BRANCH_ON_DATA}"
     elif match := re.search(r"User-inserted graph break. Message: (found .*)", message):
         message = match.group(1)
     elif match := re.search(r"(?:Random(State)?\.|cyfunction )(choice|sample|shuffle|default_rng|\w+(?= of RandomState))", message):
         message = refusal(f"{'random' if match.group(1) is None and 'numpy' not in message else 'numpy.random'}.{match.group(2)}")
-    elif branches.depends_on_data or re.search(r"expression Ne\(u\d+, 0\) .*Size-like symbols: none", message):
-        message = (
-            "the branch depends on data; expected one that constants decide: omit the input that it asks about "
-            "(a mask), or make it in forward (buffers are data, too)"
-        )
+    elif branches.depends_on_data or re.search(r"expression (Ne\(u\d+, 0\)|Eq\(u\d+, 1\)) .*Size-like symbols: none", message):
+        message = BRANCH_ON_DATA
     elif "different devices cpu, meta" in message:
         message = (
             "found a tensor on the meta device that is neither a parameter, a buffer nor an input; expected it to "

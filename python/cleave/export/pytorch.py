@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import itertools
 import operator
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
@@ -30,6 +32,7 @@ from torch._prims_common import compute_elementwise_output_logical_to_physical_p
 from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_impls import op_implementations_dict as FAKE_KERNELS
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorConverter, FakeTensorMode, unset_fake_temporarily
+from torch.distributions import kl
 from torch.fx import node
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -93,6 +96,7 @@ def tracer_config(**settings):
 
 
 def trace_forward(module: torch.nn.Module, inputs: tuple) -> fx.GraphModule:
+    _choose_divergences()
     with _numbers_unknown(), _unvalidated_distributions():
         return dynamo_graph_capture_for_export(module)(*inputs)
 
@@ -127,6 +131,25 @@ def _unvalidated_distributions() -> Iterator[None]:
         distribution.set_default_validate_args(before)
 
 
+def _choose_divergences():
+    """Fills the table in which kl_divergence keeps what it has chosen for two classes: Dynamo traces no choice.
+
+    A function that is registered later empties the table.
+    """
+    chosen = kl._KL_MEMOIZE
+    classes = list(_subclasses(torch.distributions.Distribution))
+    with warnings.catch_warnings(action="ignore"):  # of a choice that is ambiguous
+        for pair in itertools.product(classes, classes):
+            if pair not in chosen and (function := kl._dispatch_kl(*pair)) is not NotImplemented:
+                chosen[pair] = function
+
+
+def _subclasses(kind: type) -> Iterator[type]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _subclasses(each)
+
+
 @contextlib.contextmanager
 def python_draws(draw: Callable[..., VariableTracker]) -> Iterator[None]:
     """While this is entered, Dynamo calls this for a number of Python's `random`, with the translator, the function and its
@@ -157,6 +180,11 @@ def joint_graph(stack: contextlib.ExitStack, traced: fx.GraphModule, inputs: tup
     stack.enter_context(tracing(traced.meta["tracing_context"]))
     stack.enter_context(torch.fx.traceback.preserve_node_meta())
     return aot_export_joint_with_descriptors(stack, traced, inputs)._aot_graph_capture.graph_module
+
+
+def constant(translator, value: bool) -> VariableTracker:
+    """A value that Dynamo knows."""
+    return VariableTracker.build(translator, value)
 
 
 def traced_node(value: VariableTracker) -> fx.Node | None:
