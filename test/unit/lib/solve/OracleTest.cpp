@@ -23,7 +23,7 @@ struct Strip {
   Problem problem;
   /// By position: the node's number.
   std::vector<unsigned> order;
-  /// By position: the edges whose other end is the node itself or stands before it.
+  /// By position: the edges whose other end is the node itself or comes earlier.
   std::vector<std::vector<unsigned>> edges;
 };
 
