@@ -302,7 +302,8 @@ def head(options):
         "in float64)",
         "- *speed*: eager mode's time by the compiled step's. Dropout is on; for accuracy Inductor draws as eager mode does, "
         "what is timed draws by its own",
-        "- *compiled in*: time of the processor, to the end of the second round, with Inductor's C++ compiler",
+        "- *compiled in*: time of the processor, to the end of the second round, with Inductor's C++ compiler; its first side in a row also "
+        "compiles the headers that it needs once in a process",
     ]  # fmt: skip
 
 
