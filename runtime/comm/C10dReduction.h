@@ -1,7 +1,6 @@
 //===- C10dReduction.h - reductions as c10d's backends know them --*- C++ -*-===//
 //
-// Private to the communicators over c10d. Which of them a backend can do as ATen would, its
-// communicator says in `supports`.
+// Private to the communicators over c10d.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,6 +47,30 @@ inline c10d::ReduceOp toC10d(const ReductionOp &reduction) {
     return c10d::ReduceOp::BXOR;
   }
   llvm_unreachable("unknown reduction");
+}
+
+/// Whether Gloo's result of the reduction is ATen's.
+///
+/// Gloo reduces an element in one place and sends the result round, so all ranks have its bits. It
+/// has more than these: but it rounds f16 and bf16 after each term, its maximum forgets NaNs, its
+/// average is a sum and a division, it adds booleans up to bytes above 1, and it does not know i16.
+inline bool glooReducesAsAten(const ReductionOp &reduction, c10::ScalarType type) {
+  bool isWhole = type == at::kByte || type == at::kChar || type == at::kInt || type == at::kLong;
+  switch (reduction.kind) {
+  case ReductionKind::Sum:
+  case ReductionKind::Product:
+    return isWhole || type == at::kFloat || type == at::kDouble;
+  case ReductionKind::Max:
+  case ReductionKind::Min:
+  case ReductionKind::BitAnd:
+  case ReductionKind::BitOr:
+  case ReductionKind::BitXor:
+    return isWhole;
+  case ReductionKind::Average:
+  case ReductionKind::PremultipliedSum:
+    break;
+  }
+  return false;
 }
 
 } // namespace cleave::runtime

@@ -195,26 +195,8 @@ GlooCommunicator::launchInPlace(Operation operation, StringRef kind, at::Tensor 
   return work;
 }
 
-/// Gloo reduces an element in one place and sends the result round, so all ranks have its bits. It
-/// has more than these: but it rounds f16 and bf16 after each term, its maximum forgets NaNs, its
-/// average is a sum and a division, it adds booleans up to bytes above 1, and it does not know i16.
 bool GlooCommunicator::supports(const ReductionOp &reduction, c10::ScalarType type) const {
-  bool isWhole = type == at::kByte || type == at::kChar || type == at::kInt || type == at::kLong;
-  switch (reduction.kind) {
-  case ReductionKind::Sum:
-  case ReductionKind::Product:
-    return isWhole || type == at::kFloat || type == at::kDouble;
-  case ReductionKind::Max:
-  case ReductionKind::Min:
-  case ReductionKind::BitAnd:
-  case ReductionKind::BitOr:
-  case ReductionKind::BitXor:
-    return isWhole;
-  case ReductionKind::Average:
-  case ReductionKind::PremultipliedSum:
-    break;
-  }
-  return false;
+  return glooReducesAsAten(reduction, type);
 }
 
 llvm::Expected<std::unique_ptr<Work>>

@@ -329,24 +329,9 @@ llvm::Error ProcessGroupWork::wait(std::optional<milliseconds> timeout) {
 // Operations
 //===----------------------------------------------------------------------===//
 
-/// What Gloo computes as ATen does, as in GlooCommunicator; Collectives.h lowers the rest.
+/// For any backend: only what Gloo computes as ATen does. Collectives.h lowers the rest.
 bool ProcessGroupCommunicator::supports(const ReductionOp &reduction, c10::ScalarType type) const {
-  bool isWhole = type == at::kByte || type == at::kChar || type == at::kInt || type == at::kLong;
-  switch (reduction.kind) {
-  case ReductionKind::Sum:
-  case ReductionKind::Product:
-    return isWhole || type == at::kFloat || type == at::kDouble;
-  case ReductionKind::Max:
-  case ReductionKind::Min:
-  case ReductionKind::BitAnd:
-  case ReductionKind::BitOr:
-  case ReductionKind::BitXor:
-    return isWhole;
-  case ReductionKind::Average:
-  case ReductionKind::PremultipliedSum:
-    break;
-  }
-  return false;
+  return glooReducesAsAten(reduction, type);
 }
 
 llvm::Error ProcessGroupCommunicator::barrier(StringRef what) {

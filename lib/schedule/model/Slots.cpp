@@ -215,33 +215,3 @@ FrameSlots cleave::schedule::assignFrameSlots(const Schedule &program, unsigned 
   }
   return result;
 }
-
-unsigned cleave::schedule::minimalSendSlots(const Schedule &program, CommModel model) {
-  unsigned maximum = 0;
-  for (const std::vector<Action> &list : program.ranks) {
-    unsigned sends = 0;
-    for (Action action : list)
-      program.forEachLeaf(action, [&](Action leaf) { sends += isSend(leaf.kind); });
-    maximum = std::max(maximum, sends);
-  }
-  auto runs = [&](unsigned slots) {
-    model.sendSlots = slots;
-    return !findDeadlock(program, model);
-  };
-  if (maximum == 0 || !runs(maximum))
-    return 0;
-  // More slots never hurt: what can start with fewer can start with more.
-  unsigned low = 1, high = 1;
-  while (high < maximum && !runs(high)) {
-    low = high + 1;
-    high = std::min(2 * high, maximum);
-  }
-  while (low < high) {
-    unsigned middle = low + (high - low) / 2;
-    if (runs(middle))
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  return high;
-}

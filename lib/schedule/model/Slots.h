@@ -75,11 +75,6 @@ struct FrameSlots {
 /// microbatch hold for each other. The program must pass verify. O(n log n) in the rank's actions.
 FrameSlots assignFrameSlots(const Schedule &program, unsigned rank);
 
-/// The smallest number of send slots per rank with which the program runs under the model (whose
-/// own sendSlots is ignored): what may be incomplete at a time. 0 where it does not run at all, or
-/// where nothing is sent.
-unsigned minimalSendSlots(const Schedule &program, CommModel model);
-
 } // namespace cleave::schedule
 
 #endif // CLEAVE_LIB_SCHEDULE_MODEL_SLOTS_H

@@ -18,7 +18,6 @@ enum class ProblemKind : uint8_t {
   NeedlessP2P, // a send or receive between stages of one rank
   WrongData,   // first-in-first-out matching pairs a send with another transfer's receive
   Deadlock,    // actions wait for each other, or for something that never comes
-  RanksDiffer, // ranks of one pipeline position have different lists
 };
 
 struct Problem {
@@ -64,14 +63,6 @@ std::optional<Problem> checkStructure(const Schedule &program);
 /// program is a problem with the cycle of waiting actions; a program that checkStructure refuses
 /// must not be passed. Linear in the number of actions.
 std::optional<Problem> findDeadlock(const Schedule &program, const CommModel &model);
-
-/// For a mesh with further axes: `lists[i]` is the list of global rank i, whose coordinate on the
-/// pipeline axis is `coordinates[i]`. Collectives over the other axes meet in the same order on
-/// all ranks if and only if the ranks of one coordinate have one list, which this checks, naming
-/// the first difference; then the pipeline itself needs to be verified once only.
-std::optional<Problem> checkReplicas(const Schedule &program,
-                                     llvm::ArrayRef<std::vector<Action>> lists,
-                                     llvm::ArrayRef<unsigned> coordinates);
 
 } // namespace cleave::schedule
 

@@ -195,19 +195,4 @@ TEST(Slots, FewReceiveSlotsAreRespectedOrRefused) {
   std::string message = messageOf(refused.takeError());
   EXPECT_NE(message.find("receive slots, 1 are given"), std::string::npos) << message;
 }
-
-TEST(Slots, SendSlots) {
-  Schedule program = orFail(insertP2P(orFail(buildSchedule("1f1b", {4, 8}))));
-  CommModel model = CommModel::nccl();
-  unsigned minimum = minimalSendSlots(program, model);
-  ASSERT_GE(minimum, 1u);
-  model.sendSlots = minimum;
-  EXPECT_FALSE(findDeadlock(program, model));
-  if (minimum > 1) {
-    model.sendSlots = minimum - 1;
-    EXPECT_TRUE(findDeadlock(program, model));
-  }
-  Schedule alone = orFail(buildSchedule("offline", {1, 2, 3}));
-  EXPECT_EQ(minimalSendSlots(alone, model), 0u);
-}
 } // namespace

@@ -244,26 +244,4 @@ TEST(Verify, CollectivesInDifferentOrders) {
             "  rank 0, position 2: collective \"a\"[0 1] waits for rank 1, which never enters it "
             "(again)\n");
 }
-
-TEST(Verify, ReplicasNeedOneList) {
-  Schedule program = orFail(insertP2P(orFail(buildSchedule("1f1b", {2, 4}))));
-  std::vector<std::vector<Action>> lists = {program.ranks[0], program.ranks[0], program.ranks[1],
-                                            program.ranks[1]};
-  std::vector<unsigned> coordinates = {0, 0, 1, 1};
-  EXPECT_FALSE(checkReplicas(program, lists, coordinates));
-  std::swap(lists[3][1], lists[3][2]);
-  std::optional<Problem> problem = checkReplicas(program, lists, coordinates);
-  ASSERT_TRUE(problem);
-  EXPECT_EQ(problem->kind, ProblemKind::RanksDiffer);
-  EXPECT_TRUE(llvm::StringRef(problem->str()).starts_with("rank 3, position 1: global rank 3 runs"))
-      << problem->str();
-  lists[3] = program.ranks[1];
-  lists[3].pop_back();
-  problem = checkReplicas(program, lists, coordinates);
-  ASSERT_TRUE(problem);
-  EXPECT_NE(problem->str().find("the end of the list"), std::string::npos);
-  EXPECT_TRUE(checkReplicas(program, lists, {0, 0, 1}));
-  EXPECT_TRUE(checkReplicas(program, {program.ranks[0]}, {0u}));
-  EXPECT_TRUE(checkReplicas(program, {program.ranks[0]}, {5u}));
-}
 } // namespace
