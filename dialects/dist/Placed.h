@@ -27,11 +27,11 @@ constexpr llvm::StringLiteral kOperandsAttr = "dist.operands";
 /// On ops that draw random numbers: the sizes of the whole tensor, of which a rank draws a part.
 constexpr llvm::StringLiteral kWholeShapeAttr = "dist.whole_shape";
 
-/// On ops whose rows lie in parts, each with room for what a rank gets, of which the first rows are
-/// in use and the others zeros: the number of parts. `aten.index_put` writes, over zeros, and
-/// `aten.index` reads rows by their numbers in such a tensor, each once; a row for which part p has
-/// no room has a number beyond the tensor's: its size + p * (all rows) + (its place in the part).
-/// Groups of `aten._grouped_mm` lie in the part of the rank that has their matrices.
+/// On ops that access a partitioned row buffer, its number of parts: one per rank, of fixed capacity;
+/// the used rows of a part come first, the rest are zero. `aten.index_put` scatters rows into a zero
+/// buffer, `aten.index` gathers them; indices are row numbers and unique. A row beyond the capacity of
+/// part p has an out-of-bounds index: buffer size + p * number of rows + its position in the part.
+/// Groups of `aten._grouped_mm` are in the part of the rank that owns their matrices.
 constexpr llvm::StringLiteral kPartsAttr = "dist.parts";
 
 /// The one mesh of the module, null if it has none. A module of several meshes is not placed.

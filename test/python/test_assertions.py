@@ -48,6 +48,29 @@ def test_an_assertion_of_a_number_is_left_out_and_said(tmp_path, monkeypatch):
     assert program.count("aten.sum") == 1 and "aten.gt" not in program and "aten.call" not in program
 
 
+CHECKED_WITH_TEXT = """
+import torch
+
+class CheckedWithText(torch.nn.Linear):
+    def forward(self, x):
+        assert (x == x).all(), f"{len(x)} rows have what is no number"
+        assert x.isnan().sum() == 0 and x.max() > x.min(), "two conditions"
+        return super().forward(x).sum()
+"""
+
+
+def test_an_assertion_whose_text_is_made_is_left_out_and_said(tmp_path, monkeypatch):
+    (tmp_path / "checked_with_text.py").write_text(CHECKED_WITH_TEXT)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("checked_with_text").CheckedWithText(4, 4)
+    with pytest.warns(cleave.ExportNote) as notes:
+        program = cleave.export(module, (torch.ones(2, 4),), out=tmp_path).read_text()
+    said = sorted(str(note.message).removeprefix("the program does not check what forward ") for note in notes)
+    assert len(said) == 3 and said[0] == "asserts of values: 'two conditions'", said
+    assert said[1].startswith("raises for at checked_with_text.py:6 ('assert (x == x)") and "_with_text.py:7" in said[2], said
+    assert not any(op in program for op in ("aten.eq", "aten.isnan", "aten.max", "aten.gt"))
+
+
 class Sampled(nn.Module):
     """A variational autoencoder: its distributions check that scales are positive."""
 

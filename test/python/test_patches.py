@@ -29,6 +29,25 @@ MODELS = {
     "three experts": ("Mixtral", {"num_local_experts": 4, "num_experts_per_tok": 3}),
     "qwen3": ("Qwen3Moe", {"num_experts": 4, "moe_intermediate_size": 8, "norm_topk_prob": True}),
     "qwen3 as it is": ("Qwen3Moe", {"num_experts": 4, "moe_intermediate_size": 8, "norm_topk_prob": False}),
+    "olmoe": ("Olmoe", {"num_experts": 4}),
+    "shared expert": (
+        "Qwen2Moe",
+        {"num_experts": 4, "num_experts_per_tok": 3, "moe_intermediate_size": 8, "shared_expert_intermediate_size": 16},
+    ),
+    "deepseek": (
+        "DeepseekV3",
+        {
+            "n_routed_experts": 8, "num_experts_per_tok": 4, "n_group": 4, "topk_group": 2, "q_lora_rank": 8,
+            "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 4, "v_head_dim": 8, "head_dim": 4,
+            "moe_intermediate_size": 8, "first_k_dense_replace": 0,
+        },
+    ),
+    "glm4": (
+        "Glm4Moe",
+        {
+            "n_routed_experts": 4, "moe_intermediate_size": 8, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 0,
+        },
+    ),
     "gpt-oss": ("GptOss", {"num_local_experts": 4, "sliding_window": 4}),
 }
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import torch
 
+from cleave.export.checks import outcome_without_raising
 from cleave.export.constants import NotConstant, constant_value
 from cleave.export.outside_draws import is_drawn_outside
 from cleave.export.paths import short_path
@@ -76,6 +77,8 @@ class Branches:
             value = translator.stack[-1]
             outcome = self._outcome(translator, value)
             if outcome is None:
+                outcome = self._checked(translator, value, instruction, name)
+            if outcome is None:
                 return self._undecided(handler, translator, instruction)
             translator.pop()
             if outcome == ("IF_TRUE" in name):
@@ -84,6 +87,17 @@ class Branches:
                 translator.jump(instruction)
 
         return jump
+
+    def _checked(self, translator, value: VariableTracker, instruction, name: str) -> bool | None:
+        """What a check of values gives that finds nothing wrong; None for all other branches."""
+        if not value.is_tensor() and not _is_taken_from_tensor(traced_node(value)):
+            return None
+        is_taken = outcome_without_raising(translator, instruction)
+        if is_taken is None:
+            return None
+        where, code = _statement(translator)
+        self._add(f"the program does not check what forward raises for{where}{code}")
+        return is_taken == ("IF_TRUE" in name)
 
     def _negation(self, handler: Callable) -> Callable:
         """`return not torch.rand([]) < 0` branches like a jump."""
@@ -132,14 +146,19 @@ class Branches:
         return None if tensor is None or id(tensor) in self._data or not has_values(tensor) else tensor
 
     def _note(self, translator, outcome: bool, reason: str):
-        file, line = translator.f_code.co_filename, translator.lineno
-        code = linecache.getline(file, line).strip()
-        note = (
-            f"the condition at {short_path(file)}:{line}" + (f" ('{code}')" if code else "")
-            + f" is always {'true' if outcome else 'false'}: {reason}"
-        )  # fmt: skip
+        where, code = _statement(translator)
+        self._add(f"the condition{where}{code} is always {'true' if outcome else 'false'}: {reason}")
+
+    def _add(self, note: str):
         if note not in self.notes:
             self.notes.append(note)
+
+
+def _statement(translator) -> tuple[str, str]:
+    """Where the statement is that is being traced, and its text in parentheses."""
+    file, line = translator.f_code.co_filename, translator.lineno
+    code = linecache.getline(file, line).strip()
+    return f" at {short_path(file)}:{line}", f" ('{code}')" if code else ""
 
 
 def _is_taken_from_tensor(node: torch.fx.Node | None) -> bool:

@@ -20,7 +20,7 @@ from cleave.export.fake_kernels import STATIC_COUNTS, fake_kernels
 from cleave.export.gradient_cuts import refuse_hooks, show_gradient_cuts
 from cleave.export.inputs import Signature
 from cleave.export.locations import frames, is_exporter, is_library
-from cleave.export.operators import COLLECTIVE
+from cleave.export.operators import COLLECTIVE, NUMBER_OF_TENSOR
 from cleave.export.outside_draws import outside_draws, refusal, refuse_uses
 from cleave.export.patches import patched
 from cleave.export.paths import short_path
@@ -38,6 +38,7 @@ from cleave.export.random_ops import spell_out_normals, unused_draws_kept
 from cleave.export.spec import ExportSpec
 from cleave.export.strides import settle_strides
 from cleave.export.text import STATIC_SIZES
+from cleave.export.traced_functions import functions_of_data
 from cleave.export.weightless import with_stand_ins
 from cleave.export.whole_operators import operators_kept_whole
 
@@ -201,7 +202,7 @@ def _tracer_options(notes: list[str]):
         capture_scalar_outputs=False,
         ignore_logging_functions={print, warnings.warn, *methods},
     )
-    with options, operators_kept_whole(notes), fake_kernels():
+    with options, operators_kept_whole(notes), functions_of_data(), fake_kernels():
         yield
 
 
@@ -276,6 +277,10 @@ def _describe(error: Exception, branches: Branches) -> str:
         message = match.group(1)
     elif match := re.search(r"(?:Random(State)?\.|cyfunction )(choice|sample|shuffle|default_rng|\w+(?= of RandomState))", message):
         message = refusal(f"{'random' if match.group(1) is None and 'numpy' not in message else 'numpy.random'}.{match.group(2)}")
+    elif "got SymInt" in message:
+        message = f"found {NUMBER_OF_TENSOR}"
+    elif "functional.one_hot" in message:
+        message = "found torch.nn.functional.one_hot of as many classes as data say; expected num_classes"
     elif branches.depends_on_data or re.search(r"expression (Ne\(u\d+, 0\)|Eq\(u\d+, 1\)) .*Size-like symbols: none", message):
         message = BRANCH_ON_DATA
     elif "different devices cpu, meta" in message:
@@ -294,6 +299,6 @@ def _describe(error: Exception, branches: Branches) -> str:
         message = f"found a size that depends on a tensor's values; {STATIC_SIZES}"
     elif "manual_seed" in message:
         message = "found a call that seeds PyTorch's generator; expected one seed, that of the run (cleave-run --seed)"
-    elif match := re.search(r"data-dependent expression (.*?u\d+.*?)(?: \(unhinted|$)", message):
-        message = f"found a size that depends on data, {match.group(1)}; {STATIC_SIZES}"
+    elif re.search(r"data-dependent expression .*?u\d+", message):
+        message = f"found a size that depends on data; {STATIC_SIZES}"
     return f"cannot trace the module{where}: {message}"

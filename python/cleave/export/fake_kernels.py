@@ -2,6 +2,8 @@
 
 - `_grouped_mm`: its fake kernel takes what a GPU's does, bfloat16 in rows of a multiple of 16 bytes. Programs multiply any
   floating-point numbers, of any width.
+- `_ctc_loss`: its table of probabilities is as wide as the longest target, which is data. That nothing is wider than the
+  targets is enough for the loss; `traced_functions.py` makes it so where programs are written.
 - `bincount`: its result grows with the numbers. In a program it has `minlength` elements, and a number that is not below
   `minlength` is an error when the program runs.
 """
@@ -50,13 +52,27 @@ def _make_bincount(original):
     return bincount
 
 
+def _ctc_loss(mode, operator, log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False):
+    steps, examples, _ = log_probs.shape
+    longest = targets.shape[-1]
+    if not isinstance(target_lengths, torch.Tensor):
+        longest = max(target_lengths, default=0)
+    with mode:
+        return (
+            torch.empty(examples, dtype=log_probs.dtype, device=log_probs.device),
+            torch.empty(examples, steps, 2 * longest + 1, dtype=log_probs.dtype, device=log_probs.device),
+        )
+
+
 @contextlib.contextmanager
 def fake_kernels() -> Iterator[None]:
     """While this is entered, fake tensors of these operators have the shapes of programs."""
     table = FAKE_KERNELS
     grouped, bincount = torch.ops.aten._grouped_mm.default, torch.ops.aten.bincount.default
-    before = {operator: table.get(operator) for operator in (grouped, bincount)}
+    losses = [getattr(torch.ops.aten._ctc_loss, name) for name in ("default", "Tensor")]
+    before = {operator: table.get(operator) for operator in (grouped, bincount, *losses)}
     table[grouped] = _grouped_mm
+    table.update(dict.fromkeys(losses, _ctc_loss))
     table[bincount] = _make_bincount(before[bincount])
     try:
         yield

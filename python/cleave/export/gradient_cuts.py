@@ -54,6 +54,11 @@ def _refuse_custom_functions(graph: torch.fx.Graph):
                 f"a torch.autograd.Function{place(node)} has its own backward (a tensor's hook is one, too), "
                 "which a forward-only export does not contain; export with gradients"
             )
+        if node.target is torch.autograd.grad:
+            raise ExportError(
+                f"torch.autograd.grad{place(node)} in forward: what gradients --autodiff would make of its result is not what "
+                "PyTorch does; export with gradients"
+            )
 
 
 def _detach_regions(graph: torch.fx.Graph) -> bool:

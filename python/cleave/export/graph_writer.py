@@ -27,6 +27,14 @@ from cleave.export.pytorch import OpOverload
 from cleave.export.roles import Role
 from cleave.export.text import Names, Unsupported, string, tensor_type
 
+# Operators of torch that run functions.
+_LOOP = "a loop as one operator, of which programs have none; expected a loop in Python over the sizes that there are"
+_CONTROL_FLOW = {
+    "cond": "a branch that depends on data, of which programs have none; expected both results, of which torch.where takes one",
+    "while_loop": "a loop whose end depends on data, of which programs have none; expected one of as many rounds as Python knows",
+    "scan": _LOOP, "map_impl": _LOOP, "associative_scan": _LOOP,
+}  # fmt: skip
+
 
 class GraphWriter:
     """A microbatch function under construction: its arguments, the ops of its body, and the SSA value of each node.
@@ -105,7 +113,9 @@ class GraphWriter:
             elif isinstance(node.target, OpOverload):
                 self._write_call(node)
             else:
-                raise Unsupported("a call to something other than the dispatcher's operators")
+                raise Unsupported(
+                    _CONTROL_FLOW.get(_name(node.target), "a call to something other than the dispatcher's operators")
+                )
         except Unsupported as error:
             raise self._refusal(node, str(error)) from None
 

@@ -45,6 +45,8 @@ COLLECTIVE = (
     "add the communication that a plan asks for (docs/plans.md)"
 )
 
+NUMBER_OF_TENSOR = "a number taken from a tensor (item, tolist, float); expected the tensor in its place"
+
 
 def check_call(overload: OpOverload, bound: dict[str, Any]):
     """Raises Unsupported for a call that would fail when the program runs."""
@@ -295,7 +297,7 @@ def result_types(value: Any) -> list[str]:
     if isinstance(value, (list, tuple)):
         return [t for item in value for t in result_types(item)]
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        raise Unsupported("a number taken from a tensor (item, tolist, float); expected the tensor in its place")
+        raise Unsupported(NUMBER_OF_TENSOR)
     raise Unsupported(f"a result of type {type(value).__name__} ({value}); programs compute tensors only")
 
 

@@ -72,20 +72,22 @@ class Patch:
         return (self.source,) if isinstance(self.source, str) else self.source
 
 
-def _by_expert(tokens, chosen, weights, experts: int, compute):
+def _by_expert(tokens, chosen, weights, experts: int, compute, dtype=None):
     """What `compute` makes of each token for each expert that it chose, weighted and added for each token.
 
     compute: rows sorted by expert, the ends of each expert's rows and the experts by row, to rows.
+    dtype: in which they are added; None: that of the tokens.
     """
+    dtype = dtype or tokens.dtype
     slots = chosen.t()  # The original takes an expert's tokens by slot, too.
     by_row, places = slots.flatten().sort(stable=True)
     ends = _histc(by_row, experts, 0, experts).cumsum(0).to(torch.int32)
     rows = compute(tokens[places % len(tokens)], ends, by_row) * weights.t().flatten()[places, None]
-    rows = rows.to(tokens.dtype)
+    rows = rows.to(dtype)
     rows = torch.zeros_like(rows).index_put((places,), rows).view(*slots.shape, -1)
     if len(slots) > 2:  # The order of two terms does not matter.
         rows = rows.gather(0, slots.argsort(dim=0)[..., None].expand_as(rows))
-    total = torch.zeros_like(tokens)
+    total = torch.zeros_like(tokens, dtype=dtype)
     for row in rows:
         total = total + row
     return total
@@ -111,7 +113,7 @@ def _sparse_block(self, hidden_states, normalized: bool, add):
 def _grouped(gate: str, up: str, down: str) -> Callable:
     """Adds what experts with layers of these names compute, by products of their stacked weights."""
 
-    def add(experts, tokens, chosen, weights):
+    def add(experts, tokens, chosen, weights, dtype=None):
         matrices = {
             name: torch.stack([getattr(expert, name).weight for expert in experts]).transpose(-2, -1)
             for name in (gate, up, down)
@@ -121,19 +123,19 @@ def _grouped(gate: str, up: str, down: str) -> Callable:
             gated = experts[0].act_fn(_times(rows, matrices[gate], ends)) * _times(rows, matrices[up], ends)
             return _times(gated, matrices[down], ends)
 
-        return _by_expert(tokens, chosen, weights, len(experts), compute)
+        return _by_expert(tokens, chosen, weights, len(experts), compute, dtype)
 
     return add
 
 
-def _each_on_all(experts, tokens, chosen, weights):
+def _each_on_all(experts, tokens, chosen, weights, dtype=None):
     """Adds what experts compute, whatever they are: each of all tokens."""
-    total = torch.zeros_like(tokens)
+    total = torch.zeros_like(tokens, dtype=dtype)
     for number, expert in enumerate(experts):
         is_chosen = chosen == number
         weight = torch.where(is_chosen, weights, 0).sum(-1, keepdim=True)  # one term at most
         # Through a view, so that an expert's gradients are added to each other before they are to the others'.
-        added = total + (expert(tokens.view_as(tokens)) * weight).to(tokens.dtype)
+        added = total + (expert(tokens.view_as(tokens)) * weight).to(total.dtype)
         total = torch.where(is_chosen.any(-1, keepdim=True), added, total)
     return total
 
@@ -153,6 +155,27 @@ def _qwen3(add: Callable) -> Callable:
         return _sparse_block(self, hidden_states, self.norm_topk_prob, add)
 
     return forward
+
+
+def _qwen2(add: Callable) -> Callable:
+    """With an expert that all tokens share, and a gate for it."""
+
+    def forward(self, hidden_states):
+        routed, logits = _sparse_block(self, hidden_states, self.norm_topk_prob, add)
+        tokens = hidden_states.view(-1, hidden_states.shape[-1])
+        shared = self.shared_expert(tokens)
+        shared = torch.nn.functional.sigmoid(self.shared_expert_gate(tokens)) * shared
+        return routed + shared.view_as(routed), logits
+
+    return forward
+
+
+def _deepseek(add: Callable) -> Callable:
+    def moe(self, hidden_states, topk_indices, topk_weights):
+        total = add(self.experts, hidden_states, topk_indices, topk_weights, topk_weights.dtype)
+        return total.type(hidden_states.dtype)
+
+    return moe
 
 
 def _have_just_weights(layers: tuple[str, ...], source: str) -> Callable[[nn.Module], bool]:
@@ -320,12 +343,14 @@ def _experts(forward: Callable, source: str, note: str = _SORTED) -> Patch:
     return Patch(note, forward, source, "transformers 4.57", "loops over experts that data choose,")
 
 
-def _sparse_experts(make: Callable, source: str, layers: tuple[str, str, str], expert_source: str) -> Patch:
+def _sparse_experts(
+    make: Callable, source: str, layers: tuple[str, str, str], expert_source: str, method: str = "forward"
+) -> Patch:
+    by_row, by_expert = _experts(make(_grouped(*layers)), source), _experts(make(_each_on_all), source, _ONE_BY_ONE)
     return dataclasses.replace(
-        _experts(make(_grouped(*layers)), source),
-        fits=_have_just_weights(layers, expert_source),
-        otherwise=_experts(make(_each_on_all), source, _ONE_BY_ONE),
-    )
+        by_row, fits=_have_just_weights(layers, expert_source), method=method,
+        otherwise=dataclasses.replace(by_expert, method=method),
+    )  # fmt: skip
 
 
 @torch.no_grad()
@@ -359,13 +384,35 @@ _IN_PLACE = "changes its vectors in place alone, without giving them to the modu
 _NORMALIZED = "is traced with the normalization that its source leaves out where torch.compile traces it"
 _MODELS = "transformers.models."
 _MOE = "torchtitan.models.moe.moe."
+_GATED, _GATED_SOURCE = ("gate_proj", "up_proj", "down_proj"), "03df2d7685cf8446"
+_MIXTRAL = _sparse_experts(_mixtral, "16ab473c41862c54", ("w1", "w3", "w2"), "725157515d19e80f")
+_QWEN3 = _sparse_experts(_qwen3, "21b88637319fb0e3", _GATED, _GATED_SOURCE)
+_OLMOE = _sparse_experts(_qwen3, "e124b2dc9d922f2e", _GATED, _GATED_SOURCE)
+_QWEN2 = _sparse_experts(_qwen2, "90d4dbc10f27aae9", _GATED, "43ad9e4df02576fa")
+_QWEN3_NEXT = _sparse_experts(_qwen2, "90d4dbc10f27aae9", _GATED, _GATED_SOURCE)
+_DEEPSEEK = _sparse_experts(_deepseek, "d829e6212e66ee23", _GATED, _GATED_SOURCE, method="moe")
+
+
+def _sparse_families(patch: Patch, *families: str, block: str = "SparseMoeBlock") -> dict[str, Patch]:
+    """Families of transformers whose blocks have one source."""
+    return {f"{_MODELS}{family}{block}": patch for family in families}
+
+
 _INTEGER_COUNTS = Patch(_COUNTS, functions=((torch, "histc", _histc),))
 PATCHES = {
-    f"{_MODELS}mixtral.modeling_mixtral.MixtralSparseMoeBlock": _sparse_experts(
-        _mixtral, "16ab473c41862c54", ("w1", "w3", "w2"), "725157515d19e80f"
+    **_sparse_families(_MIXTRAL, "mixtral.modeling_mixtral.Mixtral", "minimax.modeling_minimax.MiniMax"),
+    **_sparse_families(
+        _QWEN3, "qwen3_moe.modeling_qwen3_moe.Qwen3Moe", "qwen3_omni_moe.modeling_qwen3_omni_moe.Qwen3OmniMoeThinkerText"
     ),
-    f"{_MODELS}qwen3_moe.modeling_qwen3_moe.Qwen3MoeSparseMoeBlock": _sparse_experts(
-        _qwen3, "21b88637319fb0e3", ("gate_proj", "up_proj", "down_proj"), "03df2d7685cf8446"
+    **_sparse_families(_OLMOE, "olmoe.modeling_olmoe.Olmoe", "flex_olmo.modeling_flex_olmo.FlexOlmo"),
+    **_sparse_families(
+        _QWEN3_NEXT, "qwen3_next.modeling_qwen3_next.Qwen3Next",
+        "qwen3_omni_moe.modeling_qwen3_omni_moe.Qwen3OmniMoeTalkerText",
+    ),
+    **_sparse_families(_QWEN2, "qwen2_moe.modeling_qwen2_moe.Qwen2Moe"),
+    **_sparse_families(
+        _DEEPSEEK, "deepseek_v3.modeling_deepseek_v3.DeepseekV3", "glm4_moe.modeling_glm4_moe.Glm4Moe",
+        "glm4v_moe.modeling_glm4v_moe.Glm4vMoeText", "dots1.modeling_dots1.Dots1", block="MoE",
     ),
     f"{_MODELS}gpt_oss.modeling_gpt_oss.GptOssExperts": _experts(_gpt_oss, "75a704441aeefa1e"),
     f"{_MODELS}gemma3.modeling_gemma3.Gemma3Model": Patch(

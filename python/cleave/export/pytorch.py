@@ -22,7 +22,8 @@ import torch.fx.traceback
 from torch import fx
 from torch._dynamo import symbolic_convert
 from torch._dynamo.functional_export import dynamo_graph_capture_for_export
-from torch._dynamo.variables import SymNodeVariable, VariableTracker, misc, user_defined
+from torch._dynamo.variables import SymNodeVariable, TensorVariable, VariableTracker, misc, user_defined
+from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._functorch._aot_autograd import descriptors
 from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
 from torch._functorch.autograd_function import autograd_function_apply
@@ -97,7 +98,7 @@ def tracer_config(**settings):
 
 def trace_forward(module: torch.nn.Module, inputs: tuple) -> fx.GraphModule:
     _choose_divergences()
-    with _numbers_unknown(), _unvalidated_distributions():
+    with _numbers_unknown(), _unvalidated_distributions(), _sizes_by_python(), _gradients_in_forward():
         return dynamo_graph_capture_for_export(module)(*inputs)
 
 
@@ -129,6 +130,40 @@ def _unvalidated_distributions() -> Iterator[None]:
         yield
     finally:
         distribution.set_default_validate_args(before)
+
+
+@contextlib.contextmanager
+def _sizes_by_python() -> Iterator[None]:
+    """Divergences of Gaussians broadcast sizes by a function in C++ that takes no size of Dynamo's."""
+    before = torch._C._infer_size
+    torch._C._infer_size = lambda first, second: torch.broadcast_shapes(first, second)
+    try:
+        yield
+    finally:
+        torch._C._infer_size = before
+
+
+@contextlib.contextmanager
+def _gradients_in_forward() -> Iterator[None]:
+    """What forward differentiates by itself (gradient penalties, forces) is traced: torch.autograd.grad, and
+    `requires_grad_` of what it computes, which Dynamo refuses.
+    """
+    before = TensorVariable.method_requires_grad_
+
+    def requires_grad_(self, translator, requires_grad=True):
+        wanted = requires_grad if isinstance(requires_grad, bool) else requires_grad.as_python_constant()
+        if self.as_proxy().node.meta["example_value"].requires_grad != wanted:
+            call = translator.output.create_proxy("call_method", "requires_grad_", (self.as_proxy(), wanted), {})
+            self.proxy, self.requires_grad = wrap_fx_proxy(translator, call).proxy, wanted
+        return self
+
+    TensorVariable.method_requires_grad_ = requires_grad_
+    options = {"trace_autograd_ops": True} if hasattr(torch._dynamo.config, "trace_autograd_ops") else {}
+    try:
+        with torch._dynamo.config.patch(**options):
+            yield
+    finally:
+        TensorVariable.method_requires_grad_ = before
 
 
 def _choose_divergences():

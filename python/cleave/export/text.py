@@ -55,8 +55,8 @@ def tensor_type(value: torch.Tensor) -> str:
 
 # What to say where sizes depend on data.
 STATIC_SIZES = (
-    "expected static sizes; to route tokens to experts, give each a fixed capacity or use masks, as "
-    "examples/moe.py does"
+    "expected static sizes: mask elements instead of selecting them (torch.where(mask, x, 0), ignore_index of a loss); to "
+    "route tokens to experts, give each a fixed capacity, as examples/moe.py does"
 )
 
 

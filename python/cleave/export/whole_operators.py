@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from cleave.export.pytorch import DispatchKey, OpOverload, python_kernels, record_call, run_kernel, without_onednn
+from cleave.export.traced_functions import ctc_loss
 
 aten = torch.ops.aten
 
@@ -44,6 +45,7 @@ def operators_kept_whole(notes: list[str]) -> Iterator[None]:
     kernels: dict[OpOverload, dict] = {overload: {key: None for key in _KEYS} for overload in (*overloads, *recurrent)}
     for overload in recurrent:
         kernels[overload][DispatchKey.CompositeImplicitAutograd] = _step_by_step(overload, notes)
+    kernels[aten.ctc_loss.Tensor] = {DispatchKey.CompositeImplicitAutograd: ctc_loss}
     kernels[backward] = _as_one(backward, _cumprod_gradient)
     with python_kernels(kernels):
         yield
