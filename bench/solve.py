@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Cost and bound of solve-sharding over time, and packings by pack-buffers.
 
-    bench/solve.py DATA [--build build] [--instances B,K] [--part 1] [--seeds 1] [--packing] [--write]
+    bench/solve.py DATA [--build build] [--instances B,K] [--part 1] [--seeds 1] [--runs FILE] [--packing] [--write]
 
 DATA has the instances X.iop.gz in iopddl/, their limits and best costs in iopddl/results.csv, and buffers
 X.csv with capacities in minimalloc/index.csv. Each instance gets --part of its time limit. Solutions are
 checked here, in Python's integers and apart from the solver. Prints Markdown; --write puts it, with the
-date, into bench/results/solve.md.
+date, into bench/results/solve.md, in place of the table of the same kind that was written there before, and
+leaves everything else as it is.
+
+A whole table takes hours. With --runs, each run is noted in a file when it is done, and runs that are in it
+already are not repeated: stop it at any time, and start it again with the same file.
 """
 
 import argparse
@@ -118,13 +122,29 @@ def solve(build, folder, row, part, seed):
     return (known / cost if cost else 0.0), cost, bound, wall, processor, limit, history
 
 
-def solve_table(build, data, names, part, seeds):
+def runs_of(build, folder, row, part, seeds, notes):
+    """One run for each seed, those noted before included; notes new ones."""
+    found = []
+    known = [json.loads(line) for line in notes.read_text(encoding="utf-8").splitlines()] if notes and notes.exists() else []
+    for seed in range(1, seeds + 1):
+        key = {"instance": row["instance"], "seed": seed, "part": part}
+        run = next((entry["run"] for entry in known if entry["key"] == key), None)
+        if run is None:
+            run = solve(build, folder, row, part, seed)
+            if notes:
+                with open(notes, "a", encoding="utf-8") as file:
+                    file.write(json.dumps({"key": key, "run": run}) + "\n")
+        found.append(tuple(run))
+    return sorted(found, key=lambda run: run[0])
+
+
+def solve_table(build, data, names, part, seeds, notes):
     lines = ["| instance | limit (s) | score | cost | certified bound | published bound | gap (%) | wall (s) | CPU (s) | score / bound over time |",
              "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |"]
     for row in rows(data / "iopddl/results.csv"):
         if names and row["instance"] not in names:
             continue
-        runs = sorted(solve(build, data / "iopddl", row, part, seed) for seed in range(1, seeds + 1))
+        runs = runs_of(build, data / "iopddl", row, part, seeds, notes)
         # The middle one of an odd number, the lower of the middle two otherwise.
         score, cost, bound, wall, processor, limit, history = runs[(len(runs) - 1) // 2]
         known = int(row["best_verified_by_us"])
@@ -159,6 +179,18 @@ def packing_table(build, data, names):
     return lines
 
 
+def replace_section(old, kind, text):
+    """Puts the text, between two marks, where the marks of that kind are, or at the end."""
+    begin, end = f"<!-- {kind}: made by bench/solve.py --write -->", f"<!-- end of {kind} -->"
+    section = f"{begin}\n\n{text}\n\n{end}"
+    before, found, rest = old.partition(begin)
+    if not found:
+        return f"{old.rstrip()}\n\n{section}\n"
+    if end not in rest:
+        sys.exit(f"expected '{end}' after '{begin}'")
+    return before + section + rest.partition(end)[2]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("data", type=pathlib.Path)
@@ -166,6 +198,7 @@ def main():
     parser.add_argument("--instances", default="", help="names, separated by commas (all if not given)")
     parser.add_argument("--part", type=float, default=1.0, help="of each time limit")
     parser.add_argument("--seeds", type=int, default=1, help="runs of each instance; the median is shown")
+    parser.add_argument("--runs", type=pathlib.Path, help="file of runs that are done, read and added to")
     parser.add_argument("--packing", action="store_true", help="buffers only")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
@@ -177,13 +210,15 @@ def main():
     if arguments.packing:
         text += packing_table(arguments.build, arguments.data, names)
     else:
-        text += solve_table(arguments.build, arguments.data, names, arguments.part, arguments.seeds)
+        text += solve_table(arguments.build, arguments.data, names, arguments.part, arguments.seeds,
+                            arguments.runs)
     print("\n".join(text))
     if arguments.write:
         path = SOURCE / "bench/results/solve.md"
         title = "# Solving shardings, packing buffers\n"
         old = path.read_text(encoding="utf-8") if path.exists() else title
-        path.write_text(old.rstrip("\n") + "\n\n" + "\n".join(text) + "\n", encoding="utf-8")
+        kind = "packing" if arguments.packing else f"table of {arguments.part:g} of the limits"
+        path.write_text(replace_section(old, kind, "\n".join(text)), encoding="utf-8")
 
 
 if __name__ == "__main__":

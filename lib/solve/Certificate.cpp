@@ -13,7 +13,7 @@ using namespace cleave::solve;
 static constexpr Cost most = Cost(1) << 108;
 
 CertificateReader::CertificateReader(const Problem &problem, const Certificate &certificate)
-    : problem(problem), certificate(certificate), nodes(problem.getNodes()), edgesOf(nodes.size()),
+    : problem(problem), certificate(&certificate), nodes(problem.getNodes()), edgesOf(nodes.size()),
       isKept(problem.getCosts().size(), 1), leaderOf(nodes.size()), choiceOf(nodes.size()),
       linksOf(nodes.size()) {
   for (auto [number, edge] : llvm::enumerate(problem.getEdges())) {
@@ -100,7 +100,7 @@ bool CertificateReader::checkRemovals() {
     Cost peak = *std::max_element(least.begin() + first, least.begin() + last);
     return peak - lowest + problem.getUsages(number)[choice] > problem.limit;
   };
-  for (auto [position, entry] : llvm::enumerate(certificate.removed)) {
+  for (auto [position, entry] : llvm::enumerate(certificate->removed)) {
     auto [number, choice] = entry;
     if (number >= nodes.size() || choice >= nodes[number].size ||
         !isKept[nodes[number].offset + choice])
@@ -130,7 +130,7 @@ bool CertificateReader::contract() {
   groupCosts.resize(nodes.size());
   for (unsigned node = 0; node < nodes.size(); ++node)
     members[node] = {node};
-  for (const Contraction::Step &step : certificate.contracted) {
+  for (const Contraction::Step &step : certificate->contracted) {
     if (step.edge >= problem.getEdges().size())
       return false;
     const Edge &edge = problem.getEdges()[step.edge];
@@ -220,7 +220,7 @@ Cost CertificateReader::getCost(const Link &link, unsigned first, unsigned secon
   Cost cost = getPlainCost(link, first, second);
   if (cost == infinite)
     return infinite;
-  const Cost *messages = &certificate.messages[link.messages];
+  const Cost *messages = &certificate->messages[link.messages];
   return cost - messages[first] - messages[nodes[link.first].size + second];
 }
 
@@ -286,7 +286,7 @@ bool CertificateReader::isReplaced(unsigned leader, unsigned choice, unsigned by
 }
 
 bool CertificateReader::checkGroupRemovals() {
-  for (auto [leader, choice, instead] : certificate.removedFromGroups) {
+  for (auto [leader, choice, instead] : certificate->removedFromGroups) {
     if (leader >= nodes.size() || leaderOf[leader] != leader || choice >= nodes[leader].size)
       return false;
     if (!isGroupKept(leader, choice))
@@ -311,14 +311,14 @@ bool CertificateReader::reparametrise() {
   size_t expected = 0;
   for (const Link &link : links)
     expected += nodes[link.first].size + nodes[link.second].size;
-  if (certificate.messages.size() != expected)
+  if (certificate->messages.size() != expected)
     return false;
-  for (Cost message : certificate.messages)
+  for (Cost message : certificate->messages)
     if (message > most || message < -most)
       return false;
   std::vector<int64_t> times;
   std::vector<Cost> sums{0};
-  for (auto [time, price] : certificate.prices) {
+  for (auto [time, price] : certificate->prices) {
     if (price < 0 || price > most || (!times.empty() && time <= times.back()))
       return false;
     times.push_back(time);
@@ -368,7 +368,7 @@ bool CertificateReader::reparametrise() {
                 << Certificate::shift);
   }
   for (const Link &link : links) {
-    const Cost *messages = &certificate.messages[link.messages];
+    const Cost *messages = &certificate->messages[link.messages];
     for (unsigned choice = 0; choice < nodes[link.first].size; ++choice)
       add(link.first, choice, *messages++);
     for (unsigned choice = 0; choice < nodes[link.second].size; ++choice)
@@ -385,6 +385,30 @@ Cost CertificateReader::getLeast(unsigned leader) const {
   return *std::min_element(own, own + nodes[leader].size);
 }
 
+bool CertificateReader::sumUp() {
+  auto add = [&](Cost part) { return !__builtin_add_overflow(bound, part, &bound); };
+  for (unsigned leader : leaders)
+    if (!add(getLeast(leader)))
+      return false;
+  for (const Link &link : links) {
+    Cost least = infinite;
+    for (unsigned first = 0; first < nodes[link.first].size; ++first)
+      if (isGroupKept(link.first, first))
+        for (unsigned second = 0; second < nodes[link.second].size; ++second)
+          if (isGroupKept(link.second, second))
+            least = std::min(least, getCost(link, first, second));
+    // No pair of what is left may stand together.
+    if (least == infinite) {
+      isInfeasible = true;
+      return true;
+    }
+    linkMinima.push_back(least);
+    if (!add(least))
+      return false;
+  }
+  return true;
+}
+
 std::optional<Bound> CertificateReader::check() {
   if (!checkRemovals())
     return std::nullopt;
@@ -396,26 +420,10 @@ std::optional<Bound> CertificateReader::check() {
     return Bound{true, 0};
   if (!reparametrise())
     return std::nullopt;
-  auto add = [&](Cost part) { return !__builtin_add_overflow(bound, part, &bound); };
-  for (unsigned leader : leaders)
-    if (!add(getLeast(leader)))
-      return std::nullopt;
-  for (const Link &link : links) {
-    Cost least = infinite;
-    for (unsigned first = 0; first < nodes[link.first].size; ++first)
-      if (isGroupKept(link.first, first))
-        for (unsigned second = 0; second < nodes[link.second].size; ++second)
-          if (isGroupKept(link.second, second))
-            least = std::min(least, getCost(link, first, second));
-    // No pair of what is left may stand together.
-    if (least == infinite) {
-      isInfeasible = true;
-      return Bound{true, 0};
-    }
-    linkMinima.push_back(least);
-    if (!add(least))
-      return std::nullopt;
-  }
+  if (!sumUp())
+    return std::nullopt;
+  if (isInfeasible)
+    return Bound{true, 0};
   // Costs are integers: the bound is rounded up.
   Cost unit = Cost(1) << Certificate::shift;
   Cost whole = bound >> Certificate::shift;

@@ -39,6 +39,8 @@ protected:
   bool isImpossibleForGroup(unsigned leader, unsigned choice) const;
   bool isReplaced(unsigned leader, unsigned choice, unsigned by);
   bool reparametrise();
+  /// Adds the minima of all groups and links to the bound; false if sums overflow.
+  bool sumUp();
   /// Without messages, 2^shift times: infinite where forbidden.
   Cost getPlainCost(const Link &link, unsigned first, unsigned second) const;
   Cost getCost(const Link &link, unsigned first, unsigned second) const;
@@ -48,7 +50,7 @@ protected:
   }
 
   const Problem &problem;
-  const Certificate &certificate;
+  const Certificate *certificate;
   llvm::ArrayRef<Node> nodes;
   std::vector<std::vector<unsigned>> edgesOf;
   /// By choice; of leading nodes, once contracted, those of their groups.

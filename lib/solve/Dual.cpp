@@ -10,6 +10,8 @@
 using namespace cleave::solve;
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
+/// How far above the bound prices aim at first, as a part of it, where they are good already.
+static constexpr double startingReach = 0.05;
 
 Dual::Dual(const Problem &problem, const MemoryUse &memory)
     : problem(problem), memory(memory), potentials(problem.getCosts().size()),
@@ -244,6 +246,13 @@ void Dual::restore() {
   messages = best.messages;
   prices = best.prices;
   setPotentials();
+}
+
+void Dual::start(std::vector<double> someMessages, std::vector<double> somePrices) {
+  messages = std::move(someMessages);
+  prices = std::move(somePrices);
+  setPotentials();
+  reach = startingReach;
 }
 
 /// Polyak's step towards a target above the best bound; the target comes closer while it is missed.

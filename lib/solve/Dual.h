@@ -32,6 +32,10 @@ public:
   llvm::ArrayRef<double> getMessages() const { return messages; }
   /// Goes on from the best state.
   void restore();
+  /// Begins with these, which are good already: prices change little.
+  void start(std::vector<double> messages, std::vector<double> prices);
+  /// By choice: what messages and prices leave of its cost, those of the last sweep.
+  llvm::ArrayRef<double> getPotentials() const { return potentials; }
 
   struct State {
     /// By edge: those of the first node's choices, then the second's.

@@ -124,6 +124,11 @@ Certificate Model::getCertificate(const Dual::State &state) const {
                                              reduction.kept[leader][numbers[removal.choice]],
                                              reduction.kept[leader][numbers[removal.instead]]});
   }
+  addDual(certificate, state);
+  return certificate;
+}
+
+void Model::addDual(Certificate &certificate, const Dual::State &state) const {
   size_t next = 0;
   // Numbers of choices lead from the groups' to their leaders' to those of the whole problem.
   auto addMessages = [&](unsigned group, llvm::ArrayRef<int64_t> costs) {
@@ -142,5 +147,4 @@ Certificate Model::getCertificate(const Dual::State &state) const {
   for (auto [time, price] : llvm::zip_equal(live->times, state.prices))
     if (Cost fixed = toFixed(price); fixed > 0)
       certificate.prices.push_back({time, fixed});
-  return certificate;
 }

@@ -33,6 +33,13 @@ public:
   Assignment contract(llvm::ArrayRef<unsigned> wide) const;
 
   Certificate getCertificate(const Dual::State &state) const;
+  /// Its messages and prices alone.
+  void addDual(Certificate &certificate, const Dual::State &state) const;
+  /// The node of the whole problem that a node stands for, and the number of a choice there.
+  unsigned getLeader(unsigned node) const { return contraction->leaders[node]; }
+  unsigned getChoice(unsigned node, unsigned choice) const {
+    return reduction.kept[getLeader(node)][kept[node][choice]];
+  }
 
 private:
   /// Leaves out choices that others replace; gets the nodes of each group.

@@ -2,7 +2,7 @@
 
 #include "lib/solve/Solve.h"
 
-#include "lib/solve/Model.h"
+#include "lib/solve/Branching.h"
 #include "lib/solve/Search.h"
 #include "lib/solve/Squeeze.h"
 
@@ -46,6 +46,11 @@ constexpr Runs fromNothing{4, 4, 1}, fromPrices{15, 10, 0};
 /// Iterations of the dual before the first solution.
 constexpr unsigned firstIterations = 60;
 
+/// Cases go on while they find better solutions, or raise the bound so fast that this part of the
+/// gap would be closed in the time that is left. They are judged from so many on.
+constexpr double partToClose = 0.2;
+constexpr uint64_t casesToJudge = 16;
+
 class Driver {
 public:
   Driver(const Problem &problem, const SolveOptions &options)
@@ -71,7 +76,10 @@ private:
   void anneal(unsigned number, const Phase &phase, double begin, double unit);
   double anneal(Search &search, double hot, double cold, double from, double to);
   void construct(Search &search);
-  void raiseBound(double end, uint64_t iterations);
+  void raiseBound(double end, uint64_t most);
+  bool isWorthBranching() const;
+  void branch(double end, uint64_t most);
+  void keepBranching(double begin, double end);
   void report() const;
   bool isClosed() const {
     return result.bound.isInfeasible || result.isWithin(options.gap.value_or(0));
@@ -92,6 +100,13 @@ private:
   Model model;
   Clock::time_point deadline;
   std::optional<Dual> dual;
+  /// Iterations of the dual, and the seconds that they took.
+  uint64_t iterations = 0;
+  double secondsOfIterations = 0;
+  std::optional<Branching> branching;
+  bool isBranchingOver = false;
+  /// Of the cases, before the present phase.
+  double boundBefore = 0;
   std::vector<std::unique_ptr<Search>> searches;
   /// While these search the problem before edges were contracted.
   std::optional<MemoryUse> wideUse;
@@ -172,16 +187,79 @@ bool Driver::tryExhausting(uint64_t steps) {
   return true;
 }
 
-void Driver::raiseBound(double end, uint64_t iterations) {
-  for (uint64_t i = 0; !isStopped() && !dual->isStalled(); ++i) {
-    if (options.moves ? i >= iterations : part() >= end)
-      return;
+void Driver::raiseBound(double end, uint64_t most) {
+  Clock::time_point begin = Clock::now();
+  uint64_t made = 0;
+  for (; !isStopped() && !dual->isStalled() && !isBoundReached; ++made) {
+    if (options.moves ? made >= most : part() >= end)
+      break;
     dual->iterate(target());
-    if (isNear()) {
+    isBoundReached = isNear();
+  }
+  iterations += made;
+  secondsOfIterations += std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Decided once, when the bound has stopped to rise.
+bool Driver::isWorthBranching() const {
+  if (isBranchingOver || !dual->isStalled() || isStopped() || isBoundReached)
+    return false;
+  if (branching)
+    return true;
+  if (options.moves)
+    return static_cast<double>(*options.moves) / Search::movesAtOnce >= options.sweepsToBranch;
+  double left = seconds(deadline) - seconds(Clock::now());
+  return left * static_cast<double>(iterations) >= options.sweepsToBranch * secondsOfIterations;
+}
+
+void Driver::branch(double end, uint64_t most) {
+  if (!branching->isStarted())
+    branching->start(dual->getBest());
+  if (!branching->isValid()) {
+    isBranchingOver = true;
+    return;
+  }
+  auto stop = [&] { return isStopped() || (!options.moves && part() >= end); };
+  uint64_t before = branching->getSweepCount();
+  while (!stop() && (!options.moves || branching->getSweepCount() - before < most))
+    if (!branching->step(stop)) {
       isBoundReached = true;
       return;
     }
+}
+
+/// What dividing solutions into cases has found in a phase, and whether it goes on.
+void Driver::keepBranching(double begin, double end) {
+  const std::optional<Assignment> &best = branching->getBest();
+  bool isBetter = false;
+  if (best) {
+    Assignment whole = model.expand(*best);
+    std::optional<Cost> cost = problem.getCost(whole);
+    if (cost && (!result.assignment || *cost < result.cost)) {
+      keep(whole);
+      isBetter = true;
+      if (wideUse) {
+        searches.clear();
+        wideUse.reset();
+        searches.push_back(makeSearch());
+      }
+      searches.front()->setAssignment(*best);
+    }
   }
+  if (!branching->isValid())
+    return;
+  std::optional<Cost> bound = branching->getBound();
+  if (!bound)
+    result.bound.isInfeasible = !result.assignment;
+  else if (!result.hasBound || *bound > result.bound.cost)
+    result.bound.cost = *bound;
+  result.hasBound = true;
+  if (isBetter || !bound || !result.assignment || branching->getStepCount() < casesToJudge)
+    return;
+  // At the rate of this phase.
+  double raised = static_cast<double>(*bound) - boundBefore;
+  double gap = static_cast<double>(result.cost) - static_cast<double>(*bound);
+  isBranchingOver = raised * (1 - end) < partToClose * gap * (end - begin);
 }
 
 /// Many short runs if there is time for them, then a long one from the best.
@@ -291,8 +369,8 @@ void Driver::chooseProblem() {
 }
 
 void Driver::runPhase(const Phase &phase, double begin) {
-  // Once the bound rises no more, a second search takes its thread.
-  size_t count = dual->isStalled() ? 2 : 1;
+  // Once the bound rises no more, cases or a second search take its thread.
+  size_t count = dual->isStalled() && !isWorthBranching() ? 2 : 1;
   chooseProblem();
   while (searches.size() < count)
     searches.push_back(makeSearch());
@@ -306,22 +384,37 @@ void Driver::runPhase(const Phase &phase, double begin) {
     search->setPrices(dual->getBest().prices);
     search->setAssignment(start);
   }
-  uint64_t iterations = 0;
+  uint64_t most = 0;
   if (options.moves)
-    iterations = static_cast<uint64_t>(static_cast<double>(*options.moves) / Search::movesAtOnce *
-                                       (phase.end - begin));
+    most = static_cast<uint64_t>(static_cast<double>(*options.moves) / Search::movesAtOnce *
+                                 (phase.end - begin));
   double unit = std::max(std::abs(dual->getBest().bound), 1.0) /
                 static_cast<double>(std::max<size_t>(searches.front()->getMovableCount(), 1));
+  std::optional<Assignment> known;
+  if (!wideUse && searches.front()->hasSolution())
+    known = searches.front()->getBest();
   std::thread other([&] {
-    if (count == 2)
+    if (count == 2) {
       anneal(1, phase, begin, unit);
-    else
-      raiseBound(phase.end, iterations);
+      return;
+    }
+    raiseBound(phase.end, most);
+    if (!isWorthBranching())
+      return;
+    if (!branching)
+      branching.emplace(problem, model, options.seed);
+    boundBefore = branching->isStarted() ? static_cast<double>(branching->getBound().value_or(0))
+                                         : dual->getBest().bound;
+    if (result.assignment && known)
+      branching->setUpper(result.cost, *known);
+    branch(phase.end, most);
   });
   anneal(0, phase, begin, unit);
   other.join();
   for (auto &search : searches)
     keep(*search);
+  if (count == 1 && branching && branching->isStarted())
+    keepBranching(begin, phase.end);
 }
 
 SolveResult Driver::run() {

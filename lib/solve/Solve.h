@@ -40,6 +40,9 @@ struct SolveOptions {
   /// Enough is a solution that costs at most this part of itself more than the bound. With it, such
   /// a solution is looked for as soon as there are messages (Squeeze.h).
   std::optional<double> gap;
+  /// Where there is time for at least so many sweeps of messages once the bound rises no more,
+  /// solutions are divided into cases (Branching.h): fewer would not lead to many cases.
+  double sweepsToBranch = 5000;
   /// Set from outside to stop early.
   const std::atomic<bool> *stop = nullptr;
   /// Called now and then.

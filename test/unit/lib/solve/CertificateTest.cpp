@@ -1,6 +1,7 @@
 // A certificate is confirmed only as far as it holds.
 
-#include "lib/solve/Certificate.h"
+#include "lib/solve/Cases.h"
+#include "lib/solve/Model.h"
 #include "test/unit/lib/solve/RandomProblems.h"
 
 #include <gtest/gtest.h>
@@ -175,4 +176,91 @@ TEST(Certificate, RandomMessagesNeverExceedTheOptimum) {
     }
   }
   EXPECT_GT(checked, 300u);
+}
+
+TEST(Cases, NeverExceedTheOptimumWhateverTheyAreTold) {
+  const char *text = std::getenv("CLEAVE_TEST_SEED");
+  std::mt19937_64 random(text ? std::strtoull(text, nullptr, 10) : 1);
+  unsigned leftOut = 0, closed = 0;
+  for (unsigned i = 0; i < 500; ++i) {
+    SCOPED_TRACE(testing::Message()
+                 << "CLEAVE_TEST_SEED=" << (text ? text : "1") << ", problem " << i);
+    Problem problem = makeTiedProblem(random, 7);
+    problem.mergeEdges();
+    std::optional<Cost> optimum = findOptimum(problem);
+    Model model(problem);
+    if (model.isInfeasible())
+      continue;
+    Dual dual(model.getProblem(), model.getUse());
+    for (unsigned sweep = 0; sweep < 1 + i % 8; ++sweep)
+      dual.iterate(optimum ? static_cast<double>(*optimum) : 1000);
+    Cases cases(problem, model.getCertificate(dual.getBest()));
+    ASSERT_TRUE(cases.isValid());
+    std::optional<Cost> leastTarget;
+    unsigned count = 1;
+    for (unsigned step = 0; step < 12; ++step) {
+      unsigned number = random() % count;
+      Dual::State state = dual.getBest();
+      if (random() % 2)
+        for (double &message : state.messages)
+          message += static_cast<double>(random() % 7) - 3;
+      Certificate certificate;
+      model.addDual(certificate, state);
+      std::optional<Cost> target;
+      // About the optimum, as when a solution is known.
+      if (random() % 3)
+        target = (optimum ? *optimum : Cost(500)) + Cost(random() % 40) - 10;
+      ASSERT_TRUE(cases.raise(number, certificate, target));
+      if (target)
+        leastTarget = leastTarget ? std::min(*leastTarget, *target) : *target;
+      if (random() % 2) {
+        unsigned node = random() % model.getProblem().getNodes().size();
+        std::vector<unsigned> choices;
+        for (unsigned choice = 0; choice < model.getProblem().getNodes()[node].size; ++choice) {
+          leftOut += !cases.isLeft(number, model.getLeader(node), model.getChoice(node, choice));
+          if (random() % 2)
+            choices.push_back(model.getChoice(node, choice));
+        }
+        ASSERT_EQ(cases.split(number, model.getLeader(node), choices), count);
+        ++count;
+      }
+      std::optional<Cost> bound = cases.getBound();
+      // Solutions that cost no less than a target may have been left out.
+      if (optimum) {
+        ASSERT_TRUE(bound);
+        ASSERT_LE(*bound, *optimum);
+      } else if (!leastTarget) {
+        ASSERT_TRUE(!bound || *bound < Cost(1) << 100);
+      }
+    }
+    for (unsigned number = 0; number < count; ++number)
+      closed += cases.isClosed(number);
+  }
+  EXPECT_GT(leftOut, 100u);
+  EXPECT_GT(closed, 100u);
+}
+
+TEST(Cases, RefuseWhatDoesNotHold) {
+  Problem problem = makePair();
+  Certificate wrong;
+  wrong.removed = {{0, 0}};
+  EXPECT_FALSE(Cases(problem, wrong).isValid()) << "a choice that solutions take";
+  Certificate certificate;
+  certificate.messages.assign(4, 0);
+  Cases cases(problem, certificate);
+  ASSERT_TRUE(cases.isValid());
+  ASSERT_TRUE(cases.raise(0, certificate, std::nullopt));
+  EXPECT_EQ(toString(*cases.getBound()), "0");
+  certificate.prices = {{3, -one}};
+  EXPECT_FALSE(cases.raise(0, certificate, std::nullopt)) << "a negative price";
+  EXPECT_EQ(toString(*cases.getBound()), "0");
+  // The first node uses little: 6 + p, 9 p or 8 + p, and 1 for the pair. Or it uses much: 9 p, and
+  // again.
+  certificate.prices = {{3, one}};
+  EXPECT_EQ(cases.split(0, 0, {1}), 1u);
+  ASSERT_TRUE(cases.raise(0, certificate, std::nullopt));
+  ASSERT_TRUE(cases.raise(1, certificate, std::nullopt));
+  EXPECT_EQ(toString(cases.getBound(0)), "7");
+  EXPECT_EQ(toString(cases.getBound(1)), "8");
+  EXPECT_EQ(toString(*cases.getBound()), "7");
 }

@@ -3,6 +3,7 @@
 // few, so that dynamic programming over the choices of those finds the optimum, memory included.
 // The solver gets the nodes in another order.
 
+#include "lib/solve/Branching.h"
 #include "lib/solve/Solve.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -27,10 +28,10 @@ struct Strip {
   std::vector<std::vector<unsigned>> edges;
 };
 
-Strip makeStrip(std::mt19937_64 &random) {
+Strip makeStrip(std::mt19937_64 &random, unsigned least = 20, unsigned most = 60) {
   auto below = [&](uint64_t count) { return static_cast<int64_t>(random() % count); };
   Strip strip;
-  unsigned count = 20 + below(41);
+  unsigned count = least + below(most - least + 1);
   strip.order.resize(count);
   std::iota(strip.order.begin(), strip.order.end(), 0);
   std::shuffle(strip.order.begin(), strip.order.end(), random);
@@ -160,4 +161,81 @@ TEST(Oracle, ProblemsOfUpTo60Nodes) {
   EXPECT_GT(infeasible, count / 20);
   EXPECT_LT(infeasible, count * 3 / 4);
   EXPECT_EQ(optimal, count);
+}
+
+TEST(Oracle, CasesAloneProveOptima) {
+  const char *text = std::getenv("CLEAVE_TEST_SEED");
+  std::mt19937_64 random(text ? std::strtoull(text, nullptr, 10) : 2);
+  constexpr unsigned count = 100, mostSteps = 1000;
+  unsigned solved = 0, divided = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    SCOPED_TRACE(testing::Message()
+                 << "CLEAVE_TEST_SEED=" << (text ? text : "2") << ", problem " << i);
+    Strip strip = makeStrip(random);
+    std::optional<Cost> optimum = findOptimum(strip);
+    strip.problem.mergeEdges();
+    Model model(strip.problem);
+    if (model.isInfeasible()) {
+      EXPECT_FALSE(optimum);
+      continue;
+    }
+    Dual dual(model.getProblem(), model.getUse());
+    dual.iterate(std::numeric_limits<double>::infinity());
+    Branching branching(strip.problem, model, i);
+    branching.start(dual.getBest());
+    ASSERT_TRUE(branching.isValid());
+    bool isOpen = true;
+    unsigned steps = 0;
+    while (isOpen && ++steps < mostSteps) {
+      isOpen = branching.step([] { return false; });
+      std::optional<Cost> bound = branching.getBound();
+      // At every step, of all problems that have a solution.
+      if (optimum) {
+        ASSERT_TRUE(bound);
+        ASSERT_LE(*bound, *optimum);
+      }
+    }
+    divided += steps > 2;
+    if (isOpen || !optimum)
+      continue;
+    ASSERT_TRUE(branching.getBest());
+    EXPECT_EQ(strip.problem.getCost(model.expand(*branching.getBest())), *optimum);
+    EXPECT_EQ(*branching.getBound(), *optimum);
+    ++solved;
+  }
+  EXPECT_GE(divided, 5u);
+  EXPECT_GT(solved, count / 3);
+}
+
+TEST(Oracle, CasesBesideMovesOnProblemsThatAreNotExhausted) {
+  const char *text = std::getenv("CLEAVE_TEST_SEED");
+  std::mt19937_64 random(text ? std::strtoull(text, nullptr, 10) : 3);
+  unsigned optimal = 0, feasible = 0;
+  for (unsigned i = 0; i < 6; ++i) {
+    SCOPED_TRACE(testing::Message()
+                 << "CLEAVE_TEST_SEED=" << (text ? text : "3") << ", problem " << i);
+    Strip strip = makeStrip(random, mostToExhaust + 1, mostToExhaust + 50);
+    // Enough that a solution is likely.
+    strip.problem.limit = 50 + static_cast<int64_t>(random() % 20);
+    std::optional<Cost> optimum = findOptimum(strip);
+    strip.problem.mergeEdges();
+    SolveOptions options;
+    options.moves = 65536;
+    options.sweepsToBranch = 0;
+    SolveResult result = solve(strip.problem, options), again = solve(strip.problem, options);
+    EXPECT_EQ(again.assignment, result.assignment);
+    EXPECT_EQ(toString(again.bound.cost), toString(result.bound.cost));
+    if (!optimum) {
+      EXPECT_FALSE(result.assignment);
+      continue;
+    }
+    ++feasible;
+    ASSERT_TRUE(result.assignment);
+    EXPECT_TRUE(strip.problem.isFeasible(*result.assignment));
+    EXPECT_LE(result.bound.cost, *optimum);
+    EXPECT_GE(result.cost, *optimum);
+    optimal += result.isOptimal();
+  }
+  EXPECT_GE(feasible, 3u);
+  EXPECT_GE(2 * optimal, feasible);
 }
