@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <thread>
 
 using namespace cleave::solve;
 
@@ -38,8 +39,8 @@ struct Branching::Part {
 };
 
 Branching::Branching(const Problem &whole, const Model &model, uint64_t seed)
-    : whole(whole), model(model), problem(model.getProblem()),
-      search(problem, model.getUse(), seed) {
+    : whole(whole), model(model), problem(model.getProblem()), seed(seed) {
+  searches.push_back(std::make_unique<Search>(problem, model.getUse(), seed));
   size_t offset = 0;
   for (const Edge &edge : problem.getEdges()) {
     size_t second = offset + problem.getNodes()[edge.first].size;
@@ -62,10 +63,13 @@ void Branching::setUpper(Cost cost, llvm::ArrayRef<unsigned> assignment) {
     return;
   upper = cost;
   best.reset();
-  search.setAssignment(assignment);
+  for (auto &search : searches)
+    search->setAssignment(assignment);
 }
 
-double Branching::target() const { return upper ? static_cast<double>(*upper) : infinity; }
+double Branching::target() const {
+  return upper ? static_cast<double>(*upper) : infinity;
+}
 
 std::vector<std::vector<unsigned>> Branching::getLeft(unsigned number) const {
   std::vector<std::vector<unsigned>> left(problem.getNodes().size());
@@ -338,11 +342,13 @@ std::vector<Branching::Division> Branching::findDivisions(const Part &part, doub
   return result;
 }
 
-void Branching::findSolutions(const Part &part, const Dual::State &state) {
+/// Makes a solution of what messages say, and improves it by moves.
+void Branching::findSolutions(Search &search, const Part &part, const Dual::State &state) const {
   std::vector<double> messages = state.messages;
   // Choices that are not left are far too dear.
   for (auto [edge, offsets] : llvm::zip_equal(problem.getEdges(), messageOffsets))
-    for (auto [node, offset] : {std::pair(edge.first, offsets.first), {edge.second, offsets.second}})
+    for (auto [node, offset] :
+         {std::pair(edge.first, offsets.first), {edge.second, offsets.second}})
       for (unsigned choice = 0, next = 0; choice < problem.getNodes()[node].size; ++choice) {
         if (next < part.left[node].size() && part.left[node][next] == choice)
           ++next;
@@ -378,6 +384,9 @@ void Branching::findSolutions(const Part &part, const Dual::State &state) {
     ++made;
     return stage;
   });
+}
+
+void Branching::keepSolution(const Search &search) {
   if (!search.hasSolution())
     return;
   Assignment assignment = model.expand(search.getBest());
@@ -388,16 +397,38 @@ void Branching::findSolutions(const Part &part, const Dual::State &state) {
   best = search.getBest();
 }
 
-void Branching::divide(unsigned number, const Part &part, std::shared_ptr<const Dual::State> state,
-                       llvm::function_ref<bool()> isStopped) {
-  double room = std::isfinite(target()) ? target() - state->bound : std::abs(state->bound);
-  std::vector<std::vector<unsigned>> left = getLeft(number);
-  std::optional<Division> best;
+void Branching::bound(Task &task, llvm::function_ref<bool()> isStopped) const {
+  task.part = makePart(std::move(task.left), *task.entry.state);
+  if (!task.part)
+    return;
+  Dual &dual = *task.part->dual;
+  double before = -infinity;
+  for (unsigned i = 0; i < mostSweeps && !isStopped(); ++i, ++task.sweeps) {
+    double bound = dual.getBest().bound;
+    if (std::ceil(bound - 1e-6) >= task.target)
+      break;
+    if (i % sweepsAtOnce == 0 && i > 0) {
+      if (bound - before < leastProgress * (std::min(task.target, 2 * std::abs(bound)) - bound))
+        break;
+      before = bound;
+    }
+    dual.iterate(task.target);
+  }
+  task.state = getState(*task.part);
+  if (!task.state)
+    return;
+  dual.restore();
+  findSolutions(*searches[task.worker], *task.part, *task.state);
+}
+
+/// Tries divisions by a few sweeps of both sides, and takes the one that raises both bounds most.
+void Branching::chooseDivision(Task &task, llvm::function_ref<bool()> isStopped) const {
+  double bound = task.state->bound;
+  double room = std::isfinite(task.target) ? task.target - bound : std::abs(bound);
   double bestGain = -1;
-  std::shared_ptr<const Dual::State> bestStates[2];
-  for (Division &division : findDivisions(part, room)) {
+  for (Division &division : findDivisions(*task.part, room)) {
     // What was left out since may have decided it.
-    llvm::ArrayRef<unsigned> choices = left[division.node];
+    llvm::ArrayRef<unsigned> choices = task.left[division.node];
     std::vector<unsigned> sides[2];
     for (unsigned choice : choices)
       sides[!llvm::is_contained(division.choices, choice)].push_back(choice);
@@ -406,85 +437,115 @@ void Branching::divide(unsigned number, const Part &part, std::shared_ptr<const 
     std::shared_ptr<const Dual::State> states[2];
     double gain = 1;
     for (int side : {0, 1}) {
-      std::vector<std::vector<unsigned>> restricted = left;
+      std::vector<std::vector<unsigned>> restricted = task.left;
       restricted[division.node] = sides[side];
-      std::unique_ptr<Part> trial = makePart(std::move(restricted), *state);
-      for (unsigned i = 0; trial && i < sweepsPerTrial && !isStopped(); ++i, ++sweeps)
-        trial->dual->iterate(target());
+      std::unique_ptr<Part> trial = makePart(std::move(restricted), *task.state);
+      for (unsigned i = 0; trial && i < sweepsPerTrial && !isStopped(); ++i, ++task.sweeps)
+        trial->dual->iterate(task.target);
       double raised = trial ? 0 : room;
       if (trial && (states[side] = getState(*trial)))
-        raised = states[side]->bound - state->bound;
+        raised = states[side]->bound - bound;
       gain *= std::max(std::min(raised, room), 1e-6 * room);
     }
     if (gain > bestGain) {
       bestGain = gain;
-      best = std::move(division);
-      std::swap(bestStates, states);
+      task.division = std::move(division);
+      std::swap(task.sides, states);
     }
-  }
-  if (!best) {
-    double bound = state->bound;
-    open.push_back({number, bound, std::move(state)});
-    return;
-  }
-  std::vector<unsigned> choices;
-  for (unsigned choice : best->choices)
-    choices.push_back(model.getChoice(best->node, choice));
-  unsigned numbers[2] = {number, cases->split(number, model.getLeader(best->node), choices)};
-  for (int side : {0, 1}) {
-    if (bestStates[side]) {
-      Certificate dual;
-      model.addDual(dual, *bestStates[side]);
-      cases->raise(numbers[side], dual, upper);
-    }
-    if (cases->isClosed(numbers[side]))
-      continue;
-    std::shared_ptr<const Dual::State> from = bestStates[side] ? bestStates[side] : state;
-    open.push_back({numbers[side], std::max(state->bound, from->bound), std::move(from)});
   }
 }
 
-bool Branching::step(llvm::function_ref<bool()> isStopped) {
-  if (open.empty())
-    return false;
-  ++sweeps;
-  ++steps;
-  // The lowest bound first, unless so many are open that the newest has to be.
+/// What overflows is not confirmed: the case keeps the bound that it had.
+void Branching::raise(unsigned number, const Dual::State &state) {
+  Certificate dual;
+  model.addDual(dual, state);
+  cases->raise(number, dual, upper);
+}
+
+void Branching::divide(Task &task) {
+  const Division &division = *task.division;
+  std::vector<unsigned> choices;
+  for (unsigned choice : division.choices)
+    choices.push_back(model.getChoice(division.node, choice));
+  unsigned number = task.entry.number;
+  unsigned numbers[2] = {number, cases->split(number, model.getLeader(division.node), choices)};
+  for (int side : {0, 1}) {
+    if (task.sides[side])
+      raise(numbers[side], *task.sides[side]);
+    if (cases->isClosed(numbers[side]))
+      continue;
+    std::shared_ptr<const Dual::State> from = task.sides[side] ? task.sides[side] : task.state;
+    open.push_back({numbers[side], std::max(task.state->bound, from->bound), std::move(from)});
+  }
+}
+
+/// The lowest bound first, unless so many are open that the newest has to be.
+Branching::Open Branching::takeNext() {
   auto next = open.end() - 1;
-  if (open.size() * std::max<size_t>(open.front().state->messages.size(), 1) <= mostNumbers)
+  if (open.size() * std::max<size_t>(next->state->messages.size(), 1) <= mostNumbers)
     next = llvm::min_element(open, [](const Open &a, const Open &b) { return a.bound < b.bound; });
   Open entry = std::move(*next);
   open.erase(next);
-  std::unique_ptr<Part> part = makePart(getLeft(entry.number), *entry.state);
-  if (!part)
-    return true;
-  double before = -infinity;
-  for (unsigned i = 0; i < mostSweeps && !isStopped(); ++i, ++sweeps) {
-    double bound = part->dual->getBest().bound;
-    if (std::ceil(bound - 1e-6) >= target())
-      break;
-    if (i % sweepsAtOnce == 0 && i > 0) {
-      if (bound - before < leastProgress * (std::min(target(), 2 * std::abs(bound)) - bound))
-        break;
-      before = bound;
+  return entry;
+}
+
+void Branching::inParallel(llvm::MutableArrayRef<Task> tasks,
+                           llvm::function_ref<void(Task &)> work) {
+  std::vector<std::thread> threads;
+  for (Task &task : tasks.drop_front())
+    threads.emplace_back([&work, &task] { work(task); });
+  work(tasks.front());
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+bool Branching::step(unsigned workers, llvm::function_ref<bool()> isStopped) {
+  while (searches.size() < workers) {
+    searches.push_back(
+        std::make_unique<Search>(problem, model.getUse(), seed + 1000 * searches.size()));
+    if (searches.front()->hasSolution())
+      searches.back()->setAssignment(Assignment(searches.front()->getBest()));
+  }
+  std::vector<Task> tasks;
+  while (tasks.size() < workers && !open.empty()) {
+    Task &task = tasks.emplace_back();
+    task.worker = tasks.size() - 1;
+    task.entry = takeNext();
+    task.target = target();
+    task.left = getLeft(task.entry.number);
+    task.sweeps = 1;
+  }
+  if (tasks.empty())
+    return false;
+  steps += tasks.size();
+  inParallel(tasks, [&](Task &task) { bound(task, isStopped); });
+  for (Task &task : tasks)
+    keepSolution(*searches[task.worker]);
+  std::vector<Task> toDivide;
+  for (Task &task : tasks) {
+    unsigned number = task.entry.number;
+    if (task.state)
+      raise(number, *task.state);
+    if (task.part && !cases->isClosed(number)) {
+      if (isStopped() || !task.state) {
+        open.push_back(std::move(task.entry));
+      } else {
+        task.target = target();
+        task.left = getLeft(number);
+        toDivide.push_back(std::move(task));
+        continue;
+      }
     }
-    part->dual->iterate(target());
+    sweeps += task.sweeps;
   }
-  std::shared_ptr<const Dual::State> state = getState(*part);
-  if (state) {
-    part->dual->restore();
-    findSolutions(*part, *state);
-    Certificate dual;
-    model.addDual(dual, *state);
-    // What overflows is not confirmed: the case keeps the bound that it had, and is not divided.
-    if (!cases->raise(entry.number, dual, upper))
-      return true;
+  if (!toDivide.empty())
+    inParallel(toDivide, [&](Task &task) { chooseDivision(task, isStopped); });
+  for (Task &task : toDivide) {
+    sweeps += task.sweeps;
+    if (task.division)
+      divide(task);
+    else
+      open.push_back({task.entry.number, task.state->bound, std::move(task.state)});
   }
-  if (cases->isClosed(entry.number))
-    return true;
-  if (isStopped() || !state)
-    open.push_back(std::move(entry));
-  else
-    divide(entry.number, *part, std::move(state), isStopped);
   return true;
 }

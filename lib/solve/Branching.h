@@ -33,9 +33,9 @@ public:
   /// A solution that is known.
   void setUpper(Cost cost, llvm::ArrayRef<unsigned> assignment);
 
-  /// Bounds the most promising case, looks for solutions, divides it. Returns false where no case
-  /// is open.
-  bool step(llvm::function_ref<bool()> isStopped);
+  /// Bounds the most promising cases, so many of them side by side on as many threads, looks for
+  /// solutions, divides them. Returns false where no case is open.
+  bool step(unsigned workers, llvm::function_ref<bool()> isStopped);
   /// Sweeps of messages so far.
   uint64_t getSweepCount() const { return sweeps; }
   uint64_t getStepCount() const { return steps; }
@@ -56,10 +56,25 @@ private:
     std::shared_ptr<const Dual::State> state;
   };
   struct Division {
-    unsigned node;
+    unsigned node = 0;
     /// Of the model's choices, by which it is divided.
     std::vector<unsigned> choices;
-    double score;
+    double score = 0;
+  };
+  /// A case that a thread works on; what it finds is taken over by one thread, in order.
+  struct Task {
+    Open entry;
+    unsigned worker;
+    /// A known solution's cost when the work began.
+    double target;
+    std::unique_ptr<Part> part;
+    std::shared_ptr<const Dual::State> state;
+    /// By node of the model, once the case has its bound.
+    std::vector<std::vector<unsigned>> left;
+    std::optional<Division> division;
+    /// Of its two sides; nothing where no sweep gave a bound.
+    std::shared_ptr<const Dual::State> sides[2];
+    uint64_t sweeps = 0;
   };
 
   bool propagate(std::vector<std::vector<unsigned>> &left) const;
@@ -70,9 +85,14 @@ private:
   std::vector<std::vector<unsigned>> getLeft(unsigned number) const;
   std::shared_ptr<const Dual::State> getState(const Part &part) const;
   std::vector<Division> findDivisions(const Part &part, double room) const;
-  void findSolutions(const Part &part, const Dual::State &state);
-  void divide(unsigned number, const Part &part, std::shared_ptr<const Dual::State> state,
-              llvm::function_ref<bool()> isStopped);
+  static void inParallel(llvm::MutableArrayRef<Task> tasks, llvm::function_ref<void(Task &)> work);
+  void bound(Task &task, llvm::function_ref<bool()> isStopped) const;
+  void findSolutions(Search &search, const Part &part, const Dual::State &state) const;
+  void chooseDivision(Task &task, llvm::function_ref<bool()> isStopped) const;
+  void keepSolution(const Search &search);
+  void raise(unsigned number, const Dual::State &state);
+  void divide(Task &task);
+  Open takeNext();
   double target() const;
 
   const Problem &whole;
@@ -82,7 +102,9 @@ private:
   std::vector<std::pair<size_t, size_t>> messageOffsets;
   /// Edges with forbidden pairs.
   std::vector<unsigned> constraints;
-  Search search;
+  uint64_t seed;
+  /// By worker, the first of them from the start.
+  std::vector<std::unique_ptr<Search>> searches;
   std::optional<Cases> cases;
   std::vector<Open> open;
   std::optional<Cost> upper;

@@ -10,12 +10,26 @@ using namespace cleave::solve;
 
 /// Below all bounds, and far from overflow.
 static constexpr Cost lowest = -(Cost(1) << 100);
+/// Of pairs of groups' choices, that are kept rather than added up each time.
+static constexpr size_t mostSums = size_t(1) << 24;
 
 Cases::Cases(const Problem &problem, const Certificate &certificate)
     : CertificateReader(problem, certificate) {
   isConfirmed = checkRemovals() && !isInfeasible && contract() && checkGroupRemovals();
   if (!isConfirmed)
     return;
+  size_t pairs = 0;
+  for (const Link &link : links)
+    pairs += size_t(nodes[link.first].size) * nodes[link.second].size;
+  for (Link &link : links) {
+    if (pairs > mostSums)
+      break;
+    std::vector<Cost> sums;
+    for (unsigned first = 0; first < nodes[link.first].size; ++first)
+      for (unsigned second = 0; second < nodes[link.second].size; ++second)
+        sums.push_back(getPlainCost(link, first, second));
+    link.sums = std::move(sums);
+  }
   for (auto [number, link] : llvm::enumerate(links)) {
     bool isConstraint = false;
     for (unsigned first = 0; first < nodes[link.first].size && !isConstraint; ++first)
@@ -36,7 +50,9 @@ void Cases::load(const Case &entry) {
   isInfeasible = false;
 }
 
-void Cases::store(Case &entry) { entry.left.assign(isKept.begin(), isKept.end()); }
+void Cases::store(Case &entry) {
+  entry.left.assign(isKept.begin(), isKept.end());
+}
 
 /// Leaves out choices of the loaded case without a partner on some link.
 void Cases::propagate(Case &entry) {
@@ -53,9 +69,9 @@ void Cases::propagate(Case &entry) {
             continue;
           bool hasPartner = false;
           for (unsigned partner = 0; partner < nodes[other].size && !hasPartner; ++partner)
-            hasPartner = isGroupKept(other, partner) &&
-                         getPlainCost(link, isFirst ? choice : partner,
-                                      isFirst ? partner : choice) != infinite;
+            hasPartner =
+                isGroupKept(other, partner) && getPlainCost(link, isFirst ? choice : partner,
+                                                            isFirst ? partner : choice) != infinite;
           if (!hasPartner) {
             isKept[nodes[leader].offset + choice] = 0;
             anyChanged = true;

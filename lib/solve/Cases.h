@@ -23,7 +23,8 @@ public:
   bool isValid() const { return isConfirmed; }
 
   /// Raises the case's bound to what messages and prices say, and leaves out all that is in no
-  /// solution which costs less than `target`. Returns whether they hold; nothing has changed if not.
+  /// solution which costs less than `target`. Returns whether they hold; nothing has changed if
+  /// not.
   bool raise(unsigned number, const Certificate &dual, std::optional<Cost> target);
   /// Two cases of one: that in which the group takes one of these choices, and all others. Returns
   /// the number of the second; the first keeps that of both.

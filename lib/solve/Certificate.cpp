@@ -194,13 +194,15 @@ bool CertificateReader::contract() {
   for (auto &[pair, edges] : pairs) {
     linksOf[pair.first].push_back(links.size());
     linksOf[pair.second].push_back(links.size());
-    links.push_back({pair.first, pair.second, std::move(edges), messages});
+    links.push_back({pair.first, pair.second, std::move(edges), messages, {}});
     messages += nodes[pair.first].size + nodes[pair.second].size;
   }
   return true;
 }
 
 Cost CertificateReader::getPlainCost(const Link &link, unsigned first, unsigned second) const {
+  if (!link.sums.empty())
+    return link.sums[size_t(first) * nodes[link.second].size + second];
   Cost sum = 0;
   for (unsigned number : link.edges) {
     const Edge &edge = problem.getEdges()[number];

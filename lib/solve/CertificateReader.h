@@ -30,6 +30,9 @@ protected:
     std::vector<unsigned> edges;
     /// Where its messages begin.
     size_t messages = 0;
+    /// What all its edges together cost, by the first's choice and the second's, where that is
+    /// asked for often; otherwise empty.
+    std::vector<Cost> sums = {};
   };
 
   bool checkRemovals();

@@ -78,7 +78,7 @@ private:
   void construct(Search &search);
   void raiseBound(double end, uint64_t most);
   bool isWorthBranching() const;
-  void branch(double end, uint64_t most);
+  void branch(unsigned workers, double end, uint64_t most);
   void keepBranching(double begin, double end);
   void report() const;
   bool isClosed() const {
@@ -105,6 +105,8 @@ private:
   double secondsOfIterations = 0;
   std::optional<Branching> branching;
   bool isBranchingOver = false;
+  /// Whether it found what is the best: then moves alone do not, and it gets both threads.
+  bool isBranchingAhead = false;
   /// Of the cases, before the present phase.
   double boundBefore = 0;
   std::vector<std::unique_ptr<Search>> searches;
@@ -212,7 +214,7 @@ bool Driver::isWorthBranching() const {
   return left * static_cast<double>(iterations) >= options.sweepsToBranch * secondsOfIterations;
 }
 
-void Driver::branch(double end, uint64_t most) {
+void Driver::branch(unsigned workers, double end, uint64_t most) {
   if (!branching->isStarted())
     branching->start(dual->getBest());
   if (!branching->isValid()) {
@@ -222,7 +224,7 @@ void Driver::branch(double end, uint64_t most) {
   auto stop = [&] { return isStopped() || (!options.moves && part() >= end); };
   uint64_t before = branching->getSweepCount();
   while (!stop() && (!options.moves || branching->getSweepCount() - before < most))
-    if (!branching->step(stop)) {
+    if (!branching->step(workers, stop)) {
       isBoundReached = true;
       return;
     }
@@ -237,7 +239,7 @@ void Driver::keepBranching(double begin, double end) {
     std::optional<Cost> cost = problem.getCost(whole);
     if (cost && (!result.assignment || *cost < result.cost)) {
       keep(whole);
-      isBetter = true;
+      isBetter = isBranchingAhead = true;
       if (wideUse) {
         searches.clear();
         wideUse.reset();
@@ -393,6 +395,7 @@ void Driver::runPhase(const Phase &phase, double begin) {
   std::optional<Assignment> known;
   if (!wideUse && searches.front()->hasSolution())
     known = searches.front()->getBest();
+  bool isAlone = isBranchingAhead && isWorthBranching();
   std::thread other([&] {
     if (count == 2) {
       anneal(1, phase, begin, unit);
@@ -407,9 +410,10 @@ void Driver::runPhase(const Phase &phase, double begin) {
                                          : dual->getBest().bound;
     if (result.assignment && known)
       branching->setUpper(result.cost, *known);
-    branch(phase.end, most);
+    branch(isAlone ? 2 : 1, phase.end, most);
   });
-  anneal(0, phase, begin, unit);
+  if (!isAlone)
+    anneal(0, phase, begin, unit);
   other.join();
   for (auto &search : searches)
     keep(*search);

@@ -187,7 +187,7 @@ TEST(Oracle, CasesAloneProveOptima) {
     bool isOpen = true;
     unsigned steps = 0;
     while (isOpen && ++steps < mostSteps) {
-      isOpen = branching.step([] { return false; });
+      isOpen = branching.step(1 + i % 3, [] { return false; });
       std::optional<Cost> bound = branching.getBound();
       // At every step, of all problems that have a solution.
       if (optimum) {
