@@ -46,6 +46,48 @@ def _of_speech(family, **changes):
     return make
 
 
+def _hubert_with_ctc(name):
+    """Of labels some are left out, in the middle of a row and at its end."""
+    import transformers
+
+    config = transformers.HubertConfig(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, vocab_size=16, conv_dim=(8, 8),
+        conv_stride=(5, 2), conv_kernel=(10, 3), num_feat_extract_layers=2, num_conv_pos_embedding_groups=2,
+        num_conv_pos_embeddings=4, layerdrop=0.0, apply_spec_augment=False, pad_token_id=0, ctc_loss_reduction="mean",
+    )  # fmt: skip
+    module = transformers.HubertForCTC(config).train()
+    labels = torch.tensor([[3, -100, 5, 5], [7, 2, -100, -100]])
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3)
+    return cleave.ExportSpec(module, (), {"input_values": torch.randn(2, 400), "labels": labels}, optimizer=optimizer, name=name)
+
+
+class _Queries(torch.nn.Module):
+    """The states of DETR's queries, as a loss. What matches them with objects runs on NumPy."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, pixel_values):
+        return self.model(pixel_values).last_hidden_state.square().mean()
+
+
+def _detr(name):
+    import transformers
+
+    backbone = transformers.ResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 8, 16, 16], depths=[1, 1, 1, 1], out_features=["stage4"]
+    )
+    config = transformers.DetrConfig(
+        use_timm_backbone=False, use_pretrained_backbone=False, backbone=None, backbone_config=backbone, d_model=16,
+        encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=32,
+        decoder_ffn_dim=32, num_queries=4,
+    )  # fmt: skip
+    module = _Queries(transformers.DetrModel(config)).train()
+    optimizer = torch.optim.AdamW([p for p in module.parameters() if p.requires_grad], lr=1e-3)
+    return cleave.ExportSpec(module, (torch.randn(2, 3, 64, 64),), optimizer=optimizer, name=name)
+
+
 class _Codebooks(torch.nn.Module):
     """Takes batches with a dimension for the codebooks, which the model takes as more rows."""
 
@@ -129,6 +171,8 @@ MODELS = {
     "WavLM": _of_speech("WavLM"),
     "Data2VecAudio": _of_speech("Data2VecAudio", num_conv_pos_embeddings=2),
     "SEWD": _of_speech("SEWD", squeeze_factor=1),
+    "HubertForCTC": _hubert_with_ctc,
+    "Detr": _detr,
     "coatnet_nano_rw_224": _of_timm(64, img_size=64, embed_dim=(32, 32, 64, 64), depths=(1, 1, 1, 1)),
     "davit_tiny": _of_timm(64, embed_dims=(32,) * 4, depths=(1,) * 4, num_heads=(1,) * 4),
     "hrnet_w18_small": _of_timm(64),

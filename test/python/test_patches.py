@@ -246,6 +246,8 @@ OTHERS = {
     "SwitchTransformers": "SwitchTransformersSparseMLP is traced as products of tokens sorted by expert",
     "Wav2Vec2": "Wav2Vec2FeatureEncoder is traced without asking for its input's gradient",
     "SEWD": "SEWDFeatureEncoder is traced without asking for its input's gradient",
+    "HubertForCTC": "HubertForCTC takes each example's labels that count in a row",
+    "Detr": "DetrEncoderLayer clamps its results without asking whether one is infinite",
 }
 
 

@@ -17,6 +17,12 @@ dropout: each draws masks for as many rows as it gets.
 Speech models (Wav2Vec 2 and its kin) set `requires_grad` of their input, for the sake of reentrant checkpoints. No trace can, and
 nothing takes that gradient.
 
+Speech models take the targets that a CTC loss counts out of their labels, one after another. Here those of an example come first in
+its row.
+
+DETR and its kin ask whether a layer's results are finite, and clamp them where one is not. Clamping changes none that is: here it is
+not asked.
+
 Spectral normalization gives its vectors, which it has changed in place, to the module once more, where a trace sees new
 tensors. They are changed just so without it.
 
@@ -34,6 +40,7 @@ import dataclasses
 import hashlib
 import inspect
 import sys
+import types
 from collections.abc import Callable, Iterator
 
 import torch
@@ -367,11 +374,69 @@ def _speech_features(self, input_values):
     return hidden_states
 
 
-def _speech_encoder(module: str, family: str) -> dict[str, Patch]:
-    patch = Patch(_NOT_LEAVES, _speech_features, "342f03c81a4ae0d7", "transformers 4.57", "asks for its input's gradient,")
-    return {f"{_MODELS}{module}.{family}FeatureEncoder": patch}
+def _speech_ctc(
+    self, input_values, attention_mask=None, output_attentions=None, output_hidden_states=None, return_dict=None, labels=None
+):
+    return_dict = return_dict if return_dict is not None else self.config.use_return_dict
+    outputs = getattr(self, self.base_model_prefix.replace("-", "_"))(
+        input_values, attention_mask=attention_mask, output_attentions=output_attentions,
+        output_hidden_states=output_hidden_states, return_dict=return_dict,
+    )  # fmt: skip
+    logits = self.lm_head(self.dropout(outputs[0]))
+    loss = None
+    if labels is not None:
+        mask = attention_mask if attention_mask is not None else torch.ones_like(input_values, dtype=torch.long)
+        lengths = self._get_feat_extract_output_lengths(mask.sum(-1)).to(torch.long)
+        counts = (labels >= 0).sum(-1)
+        targets = labels.gather(1, (labels < 0).long().argsort(dim=1, stable=True)).clamp(min=0)
+        probabilities = nn.functional.log_softmax(logits, dim=-1, dtype=torch.float32).transpose(0, 1)
+        loss = nn.functional.ctc_loss(
+            probabilities, targets, lengths, counts, blank=self.config.pad_token_id,
+            reduction=self.config.ctc_loss_reduction, zero_infinity=self.config.ctc_zero_infinity,
+        )  # fmt: skip
+    if not return_dict:
+        output = (logits, *outputs[2:])
+        return output if loss is None else (loss, *output)
+    kind = sys.modules["transformers.modeling_outputs"].CausalLMOutput
+    return kind(loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions)
 
 
+def _speech(module: str, family: str, ctc: str) -> dict[str, Patch]:
+    """ctc: the digest of the model with a CTC loss, whose source has the family's name."""
+    name = f"{_MODELS}{module}.{family}"
+    return {
+        f"{name}FeatureEncoder": Patch(
+            _NOT_LEAVES, _speech_features, "342f03c81a4ae0d7", "transformers 4.57", "asks for its input's gradient,"
+        ),
+        f"{name}ForCTC": Patch(_COUNTED, _speech_ctc, ctc, "transformers 4.57", "selects labels,"),
+    }
+
+
+class _Found:
+    """Of an infinite number that is asked for."""
+
+    def any(self) -> bool:
+        return True
+
+
+def _torch_that_finds_infinities() -> types.ModuleType:
+    module = types.ModuleType("torch")
+    vars(module).update(vars(torch), isinf=lambda input: _Found())
+    return module
+
+
+def _clamped(module: str, layer: str, source: str) -> dict[str, Patch]:
+    """Of a layer that clamps results where one is not finite. Of float16 the bound is below the largest number."""
+    patch = Patch(
+        _CLAMPS, None, source, "transformers 4.57", "asks whether numbers are finite,",
+        functions=((None, "torch", _torch_that_finds_infinities()),), unless="clamps by a branch in float16: use another type",
+        fits=lambda block: all(parameter.dtype != torch.float16 for parameter in block.parameters()),
+    )  # fmt: skip
+    return {f"{_MODELS}{module}.{layer}EncoderLayer": patch}
+
+
+_COUNTED = "takes each example's labels that count in a row, since how many they are depends on data: the same loss"
+_CLAMPS = "clamps its results without asking whether one is infinite, since clamping changes no other: the same results"
 _NOT_LEAVES = "is traced without asking for its input's gradient, which nothing uses"
 _UNCOUNTED = (
     "is traced without the check that an image's features are as many as its tokens, a size that depends on data: too few are "
@@ -442,15 +507,22 @@ PATCHES = {
         _IN_PLACE, _power_method, ("819b8dd56b2b4b61", "945a7dab8d21f05a"), "PyTorch 2.11 to 2.15",
         "assigns its buffers,", method="_power_method",
     ),
-    **_speech_encoder("wav2vec2.modeling_wav2vec2", "Wav2Vec2"),
-    **_speech_encoder("wav2vec2_conformer.modeling_wav2vec2_conformer", "Wav2Vec2Conformer"),
-    **_speech_encoder("hubert.modeling_hubert", "Hubert"),
-    **_speech_encoder("wavlm.modeling_wavlm", "WavLM"),
-    **_speech_encoder("unispeech.modeling_unispeech", "UniSpeech"),
-    **_speech_encoder("unispeech_sat.modeling_unispeech_sat", "UniSpeechSat"),
-    **_speech_encoder("data2vec.modeling_data2vec_audio", "Data2VecAudio"),
-    **_speech_encoder("sew.modeling_sew", "SEW"),
-    **_speech_encoder("sew_d.modeling_sew_d", "SEWD"),
+    **_speech("wav2vec2.modeling_wav2vec2", "Wav2Vec2", "c0e242c7f2e7efb9"),
+    **_speech("wav2vec2_conformer.modeling_wav2vec2_conformer", "Wav2Vec2Conformer", "34b1b583348e1da6"),
+    **_speech("hubert.modeling_hubert", "Hubert", "06ec6e715eb5445f"),
+    **_speech("wavlm.modeling_wavlm", "WavLM", "bbff1b6b559aabc6"),
+    **_speech("unispeech.modeling_unispeech", "UniSpeech", "f97e879b4dcd0b02"),
+    **_speech("unispeech_sat.modeling_unispeech_sat", "UniSpeechSat", "bf4baf0e10a2a921"),
+    **_speech("data2vec.modeling_data2vec_audio", "Data2VecAudio", "e9e932e7b8250e1b"),
+    **_speech("sew.modeling_sew", "SEW", "98ea14003ca22f4c"),
+    **_speech("sew_d.modeling_sew_d", "SEWD", "edd9ea0a41bb49c9"),
+    **_clamped("detr.modeling_detr", "Detr", "3a04a8c9b513d20c"),
+    **_clamped("conditional_detr.modeling_conditional_detr", "ConditionalDetr", "3a04a8c9b513d20c"),
+    **_clamped("table_transformer.modeling_table_transformer", "TableTransformer", "7aa8340697412b70"),
+    **_clamped("deformable_detr.modeling_deformable_detr", "DeformableDetr", "1ab4faf50a2b4d4d"),
+    **_clamped("rt_detr.modeling_rt_detr", "RTDetr", "88fc90065aa5b6fd"),
+    **_clamped("rt_detr_v2.modeling_rt_detr_v2", "RTDetrV2", "88fc90065aa5b6fd"),
+    **_clamped("d_fine.modeling_d_fine", "DFine", "88fc90065aa5b6fd"),
     f"{_MOE}TokenChoiceTopKRouter": _INTEGER_COUNTS,
     f"{_MOE}TokenReorderer": _INTEGER_COUNTS,
     f"{_MOE}GroupedExperts": Patch(
