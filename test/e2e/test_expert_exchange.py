@@ -200,6 +200,24 @@ def test_ranks_multiply_by_whole_experts_that_are_modules(name, exported, build_
     agree(cleave_run, local, path, inputs, 2)
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_replicas_exchange_rows_of_experts_that_are_modules(name, build_dir, cleave_run, tmp_path, monkeypatch):
+    monkeypatch.setattr(hugging_face, "BATCH", 4)
+    experts, _ = MODULES[name]
+    spec = float64.doubled(of_transformers(name))
+    with pytest.warns(UserWarning):
+        path = float64.export(spec, tmp_path / "whole")
+    inputs = tmp_path / "inputs.safetensors"
+    save_file({n: t.contiguous() for n, t in testing.example_inputs(spec).items()}, inputs)
+    local = lay_out(build_dir, path, REPLICAS, [(experts, ExpertParallel("ep", 2)), *SHARDED], tmp_path)
+    text = local.read_text()
+    products = PRODUCT.findall(text)
+    assert products and {int(count) for _, _, count in products} == {2}
+    exchanges = [line for line in text.splitlines() if "dist.ragged_all_to_all" in line]
+    assert len(exchanges) >= 6 and all('over @mesh ["ep"]' in line for line in exchanges)
+    agree(cleave_run, local, path, inputs, 4)
+
+
 def test_experts_that_are_modules_need_an_exchange(exported, build_dir, tmp_path):
     experts, _ = MODULES["mixtral"]
     _, path, _ = exported("mixtral")

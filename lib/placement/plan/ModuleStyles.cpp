@@ -316,7 +316,7 @@ void placement::findGroupedProducts(Value weight, SmallVectorImpl<OpOperand *> &
         cast<RankedTensorType>(weight.getType()).getRank() == 3)
       products.push_back(&use);
     else if (isa<aten::StackOp, aten::TransposeOp, aten::TOp, aten::ToCopyOp, aten::CloneOp,
-                 aten::UnsqueezeOp, aten::ExpandOp, aten::ViewOp>(op))
+                 aten::UnsqueezeOp, aten::ExpandOp, aten::ViewOp, aten::UnsafeViewOp>(op))
       findGroupedProducts(op->getResult(0), products);
   }
 }
