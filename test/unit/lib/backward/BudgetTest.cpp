@@ -264,6 +264,34 @@ TEST_F(Budget, BudgetsAreKeptAndSmallerOnesNeverNeedMore) {
   }
 }
 
+TEST_F(Budget, PeaksAreMonotoneOverFiftyBudgets) {
+  load(110, 30);
+  BudgetRequest request;
+  request.bytes = std::numeric_limits<int64_t>::max();
+  auto most = choosePartition(program, *graph, request);
+  ASSERT_TRUE(succeeded(most));
+  int64_t low = most->report.frontier.front().peakBytes, high = most->report.chosen.peakBytes;
+  ASSERT_LT(low, high);
+  std::optional<BudgetReport::Point> previous;
+  std::set<int64_t> peaks;
+  for (int64_t i = 0; i < 50; ++i) {
+    // Down to the least, which is still enough.
+    request.bytes = high - (high - low) * i / 49;
+    auto found = choosePartition(program, *graph, request);
+    ASSERT_TRUE(succeeded(found)) << request.bytes;
+    BudgetReport::Point built = measureBuilt(program, *graph, found->partition, 1);
+    EXPECT_LE(built.peakBytes, request.bytes);
+    if (previous) {
+      EXPECT_LE(built.peakBytes, previous->peakBytes) << "as in pytorch#197838, at budget " << i;
+      EXPECT_GE(built.time, previous->time);
+    }
+    previous = built;
+    peaks.insert(built.peakBytes);
+  }
+  EXPECT_EQ(previous->peakBytes, low);
+  EXPECT_GT(peaks.size(), 3u);
+}
+
 TEST_F(Budget, MinCutIsNoBetter) {
   for (unsigned seed = 0; seed < 6; ++seed) {
     load(200 + seed, 40);
