@@ -27,11 +27,12 @@ constexpr llvm::StringLiteral kOperandsAttr = "dist.operands";
 /// On ops that draw random numbers: the sizes of the whole tensor, of which a rank draws a part.
 constexpr llvm::StringLiteral kWholeShapeAttr = "dist.whole_shape";
 
-/// On ops that access a partitioned row buffer, its number of parts: one per rank, of fixed capacity;
-/// the used rows of a part come first, the rest are zero. `aten.index_put` scatters rows into a zero
-/// buffer, `aten.index` gathers them; indices are row numbers and unique. A row beyond the capacity of
-/// part p has an out-of-bounds index: buffer size + p * number of rows + its position in the part.
-/// Groups of `aten._grouped_mm` are in the part of the rank that owns their matrices.
+/// On ops that access a partitioned row buffer, its number of parts: one per rank, of fixed
+/// capacity; the used rows of a part come first, the rest are zero. `aten.index_put` scatters rows
+/// into a zero buffer, `aten.index` gathers them; indices are row numbers and unique. A row beyond
+/// the capacity of part p has an out-of-bounds index: buffer size + p * number of rows + its
+/// position in the part. Groups of `aten._grouped_mm` are in the part of the rank that owns their
+/// matrices.
 constexpr llvm::StringLiteral kPartsAttr = "dist.parts";
 
 /// The one mesh of the module, null if it has none. A module of several meshes is not placed.

@@ -427,6 +427,8 @@ void Branching::chooseDivision(Task &task, llvm::function_ref<bool()> isStopped)
   double room = std::isfinite(task.target) ? task.target - bound : std::abs(bound);
   double bestGain = -1;
   for (Division &division : findDivisions(*task.part, room)) {
+    if (isStopped())
+      return;
     // What was left out since may have decided it.
     llvm::ArrayRef<unsigned> choices = task.left[division.node];
     std::vector<unsigned> sides[2];

@@ -11,7 +11,7 @@ using namespace cleave::solve;
 /// Below all bounds, and far from overflow.
 static constexpr Cost lowest = -(Cost(1) << 100);
 /// Of pairs of groups' choices, that are kept rather than added up each time.
-static constexpr size_t mostSums = size_t(1) << 24;
+static constexpr size_t mostSums = size_t(1) << 22;
 
 Cases::Cases(const Problem &problem, const Certificate &certificate)
     : CertificateReader(problem, certificate) {
