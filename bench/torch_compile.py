@@ -1,13 +1,14 @@
 """Training steps of the dashboards' models by torch.compile: Cleave beside Inductor and eager mode, in one run.
 
     .venv/bin/python bench/torch_compile.py [--models NAME,...] [--backends cleave,cleave-kernels,inductor]
-        [--rounds 5] [--limit 600] [--log FILE] [--write]
+        [--rounds 5] [--limit 600] [--once] [--log FILE] [--write]
 
 The models are those of docs/models.md, as narrow as there, each in a process of its own. Forward, loss and backward are
 compiled; accuracy is the dashboard's criterion (test/python/dashboard_steps.py), and whether the bits are eager mode's.
 Rounds of all sides alternate, one thread; times are the processor's, those of compiling with the compilers that
 Inductor calls. Dropout is on. For accuracy Inductor draws as eager mode does (fallback_random, as on the dashboard);
-what is timed draws by its own.
+what is timed draws by its own, so that it compiles twice what draws. With --once it compiles once: results of models that
+draw are not judged then.
 
 With --log rows are kept in FILE, and a later run does the models that have none with these back ends. --write puts the
 rows of FILE into bench/results/torch_compile.md; sections that are written by hand stay.
@@ -77,7 +78,7 @@ SECTIONS = {
 }
 
 
-def measure(name, backends, rounds):
+def measure(name, backends, rounds, compiles_once=False):
     """A row: for eager mode and each back end accuracy, seconds to compile, seconds of a step, and how much faster."""
     eager = Step(dashboard_steps.make(name))
     expected, again = clones(eager.results()), eager.results()
@@ -88,11 +89,15 @@ def measure(name, backends, rounds):
     steps, rows, results = {"eager": eager}, {"eager": {}}, {}
     for backend in backends:
         try:
-            rows[backend], steps[backend], results[backend] = compile_step(name, backend, draws)
+            rows[backend], steps[backend], made = compile_step(name, backend, draws, compiles_once)
         except Exception as error:
             rows[backend] = {"accuracy": "fails", "why": reason(error)}
             continue
-        rows[backend]["accuracy"] = dashboard_steps.judge(name, results[backend], expected, reference)
+        if made is None:
+            rows[backend]["accuracy"] = "not judged"
+            continue
+        results[backend] = made
+        rows[backend]["accuracy"] = dashboard_steps.judge(name, made, expected, reference)
     if {"inductor", "inductor-min-cut"} <= results.keys():
         is_same = dashboard_steps.is_bitwise(results["inductor-min-cut"], results["inductor"])
         rows["inductor-min-cut"]["as_inductor"] = is_same
@@ -106,25 +111,28 @@ def measure(name, backends, rounds):
     return {"rows": rows, "draws": draws, "float64": reference is not None}
 
 
-def compile_step(name, backend, draws):
-    """Of a back end: its part of the row, the step that is timed, and the results that are judged."""
+def compile_step(name, backend, draws, compiles_once):
+    """Of a back end: its part of the row, the step that is timed, and the results that are judged, or None."""
     torch._dynamo.utils.counters.clear()
     settings = {"fx_graph_cache": False, "compile_threads": 1}
     if backend == "inductor-min-cut":
         settings["custom_partitioner_fn"] = partitioner = WatchedPartitioner()
     is_inductor = backend.startswith("inductor")
+    draws_by_its_own = is_inductor and draws
     patch = torch._inductor.config.patch(settings)
     with warnings.catch_warnings(record=True) as caught, patch, tempfile.TemporaryDirectory() as cache:
         # What one side has compiled is not there for the next one.
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
         warnings.simplefilter("always")
         start = processor_time()
-        with torch._inductor.config.patch(fallback_random=is_inductor):
+        with torch._inductor.config.patch(fallback_random=is_inductor and not (draws and compiles_once)):
             step = Step(dashboard_steps.make(name), **BACKENDS[backend])
             results = clones(step.results())
         compiled_in = processor_time() - start
         row = {"compile": compiled_in, "graphs": torch._dynamo.utils.counters["stats"]["unique_graphs"]}
-        if is_inductor and draws:
+        if draws_by_its_own and compiles_once:
+            results = None
+        elif draws_by_its_own:
             step = Step(dashboard_steps.make(name), **BACKENDS[backend])
             step.run()
     if backend == "inductor-min-cut":
@@ -193,7 +201,7 @@ def measure_alone(name, backends, options):
         torch.set_num_threads(1)
         torch._logging.set_logs(dynamo=logging.ERROR)
         try:
-            row = measure(name, backends, options.rounds)
+            row = measure(name, backends, options.rounds, options.once)
         except Exception as error:
             row = {"failed": reason(error)}
         sender.send(row)
@@ -318,6 +326,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--backends", default="cleave,cleave-kernels,inductor", help=f"of {', '.join(BACKENDS)}")
     parser.add_argument("--limit", type=int, default=600, help="seconds for a model")
+    parser.add_argument("--once", action="store_true", help="Inductor compiles once, and is not judged where models draw numbers")
     parser.add_argument("--log", type=pathlib.Path, help="rows of models, one of JSON a line")
     parser.add_argument("--write", action="store_true", help="write bench/results/torch_compile.md from the log's rows")
     parser.add_argument("--machine", default="A machine", help="what the page says of it")

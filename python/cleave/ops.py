@@ -29,6 +29,13 @@ class Value:
         """The op that makes it; None for an argument."""
         return Op(self.program, self._id[0]) if self._id[1] < 0 else None
 
+    def __repr__(self) -> str:
+        try:
+            of = f"of '{self.op.name}'" if self.op else f"argument {self._id[2]}"
+            return f"<cleave value, {of}: {self.type}>"
+        except Error:
+            return "<cleave value, gone>"
+
     @property
     def users(self) -> list[Op]:
         return [Op(self.program, each) for each in self.program._native.users_of(self._id)]
@@ -51,7 +58,7 @@ class Op:
     @property
     def name(self) -> str:
         """Such as "aten.mm"."""
-        return self._facts()["name"]
+        return self.program._native.name_of(self._id)
 
     @property
     def function(self) -> str:
@@ -110,7 +117,14 @@ class Op:
         return Op(self.program, made)
 
     def __str__(self) -> str:
-        return self._facts()["text"]
+        return self.program._native.text_of(self._id)
+
+    def __repr__(self) -> str:
+        try:
+            name, types = self.name, [result.type for result in self.results]
+        except Error:
+            return "<cleave op, gone>"
+        return f"<cleave op '{name}'" + (f": {', '.join(types)}" if types else "") + ">"
 
 
 class _Attributes(MutableMapping):

@@ -22,6 +22,14 @@ def is_cycled(optimizer: torch.optim.Optimizer) -> bool:
     return any("max_momentum" in group for group in optimizer.param_groups)
 
 
+def learning_rate(group: dict, number: int) -> float:
+    """Of a parameter group, which may have it as a tensor."""
+    try:
+        return float(group["lr"])
+    except (TypeError, ValueError, RuntimeError):
+        raise Error(f"parameter group {number}: expected a number as lr, found {group['lr']!r}") from None
+
+
 def fresh_copy(
     optimizer: torch.optim.Optimizer, stand_ins: Mapping[torch.Tensor, torch.Tensor] | None = None
 ) -> torch.optim.Optimizer:
@@ -210,7 +218,7 @@ class OptimizerState:
                     )
             place = self._first_group + number
             if place in places:
-                session.set_learning_rate(place, float(group["lr"]))
+                session.set_learning_rate(place, learning_rate(group, number))
             if follows and first_number + place in places:
                 session.set_learning_rate(first_number + place, self._number(number, group))
         if self._is_replaced():
@@ -266,10 +274,14 @@ class OptimizerState:
         for (parameter, slot), tensor in self._tensors.items():
             found = state.get(parameter, {}).get(slot)
             shown = self._shown[parameter, slot]
+            if found is None and self._begins_at_zero(parameter, slot):
+                tensor.zero_()
+                continue
             if not isinstance(found, torch.Tensor) or found.shape != shown.shape:
                 raise Error(
                     f"the optimizer's state: expected {self._names[parameter, slot]} of shape {tuple(shown.shape)}, found "
                     + (f"shape {tuple(found.shape)}" if isinstance(found, torch.Tensor) else "none")
+                    + self._about_new_parameters(parameter)
                 )
             if found is not shown:
                 with torch.no_grad():
@@ -287,6 +299,21 @@ class OptimizerState:
         self.steps = counts.pop() if counts else max(self.steps, 1)
         self._count(self.steps)
         self._show()
+
+    def _begins_at_zero(self, parameter: torch.nn.Parameter, slot: str) -> bool:
+        """Whether a later step, from zeros, makes the state that a parameter's first step would."""
+        if slot != "momentum_buffer" or self._has_count:
+            return False
+        return any(p is parameter and not group.get("dampening") for group in self._optimizer.param_groups for p in group["params"])
+
+    def _about_new_parameters(self, parameter: torch.nn.Parameter) -> str:
+        if self._optimizer.state.get(parameter):
+            return ""
+        return (
+            "; parameters that begin to train later, beside others that have a state, would count other steps than those: have "
+            "them in the optimizer from the first step on, with lr=0 until they train, or begin with a new state for all "
+            "(optimizer.state.clear())"
+        )
 
     def _count(self, steps: int) -> None:
         """Writes the number of steps where others read it; all counts are written as often."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -15,7 +17,7 @@ import torch
 
 from cleave.errors import Error
 from cleave.export.errors import ExportError, ExportNote
-from cleave.figures import Costs, Page, Picture, Timeline
+from cleave.figures import Costs, Page, Picture, RankCosts, Timeline, program_html
 from cleave.native import native
 from cleave.ops import Op
 from cleave.passes import pipeline_text
@@ -87,9 +89,9 @@ class Program:
 
     # Figures ------------------------------------------------------------------------------------
 
-    def costs(self, microbatches: int = 1) -> Costs | list[Costs]:
+    def costs(self, microbatches: int = 1) -> Costs | RankCosts:
         """What a step takes on one rank; of a program with a schedule, on each along the pipeline."""
-        ranks = [Costs(**each) for each in native().costs(self._native, microbatches)]
+        ranks = RankCosts(Costs(**each) for each in native().costs(self._native, microbatches))
         return ranks if len(ranks) > 1 else ranks[0]
 
     def memory_plot(self) -> Picture:
@@ -142,6 +144,29 @@ class Program:
 
     def __repr__(self) -> str:
         return f"<cleave.Program '{self.name}'>"
+
+    def _repr_html_(self) -> str:
+        functions: dict[str, tuple[collections.Counter[str], str]] = {}
+        for op in self.ops():
+            if op.name == "func.func":
+                ops = functions.setdefault(op.function, (collections.Counter(), str(op)))[0]
+            elif op.function:
+                functions[op.function][0][op.name] += 1
+        return program_html(self.name, self._values(), functions)
+
+    def _values(self) -> list[tuple[str, int, int, int]]:
+        """Tensors, elements and bytes of each role; none of what is no whole program."""
+        try:
+            signature = native().signature(self._native)
+        except Error:
+            return []
+        totals: dict[str, list[int]] = {}
+        for value in (*signature["weights"], *signature["optimizer_states"], *signature["inputs"]):
+            elements = math.prod(value["shape"])
+            total = totals.setdefault(value["role"].replace("_", " "), [0, 0, 0])
+            for place, number in enumerate((1, elements, elements * value["dtype"].itemsize)):
+                total[place] += number
+        return [(role, *total) for role, total in totals.items()]
 
     def save(self, path: str | os.PathLike) -> pathlib.Path:
         """Writes the program as cleave-run and cleave-opt read it: bytecode where `path` ends in .mlirbc, else text;

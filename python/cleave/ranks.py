@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import json
 import math
@@ -51,6 +52,10 @@ def coordinate(mesh: Mapping[str, int], axis: str, rank: int) -> int:
     return rank // stride % mesh[axis]
 
 
+# Steps so far, by process group.
+_numbers: collections.Counter[str] = collections.Counter()
+
+
 class Ranks:
     """This process and those that it trains with, on the axes of a mesh.
 
@@ -82,8 +87,11 @@ class Ranks:
             raise ExportError(
                 f"expected stages that divide over the {self.size_of_pipeline} ranks of the pipeline, found {self._stages}"
             )
+        # Which of the steps of its group it is, in the order of their first calls.
+        self._number = 0
         if self.size > 1:
             self.native = native().Ranks(self._group.group_name, timeout, self._make_group)
+            self._number = _numbers[self._group.group_name] = _numbers[self._group.group_name] + 1
 
     def _make_group(self, ranks: list[int]) -> str:
         """A group of some of the ranks, which alone call it."""
@@ -117,23 +125,25 @@ class Ranks:
         what: the kind of batch. rates: the optimizers' learning rates.
         """
         # Another on each rank with a problem, so that ranks with the same one do not go on.
-        number = zlib.crc32(f"{what}; {rates}".encode()) if problem is None else -1 - self.rank
+        number = zlib.crc32(f"{self._number}; {what}; {rates}".encode()) if problem is None else -1 - self.rank
         try:
             if self.native.have_same(number, "what the batch is like"):
                 return
             text = f"{type(problem).__name__}: {problem}" if problem is not None else ""
-            texts = self.native.gather(json.dumps([what, rates, text]), "what the batch is like")
+            texts = self.native.gather(json.dumps([self._number, what, rates, text]), "what the batch is like")
         except Error as error:
             if problem is not None:
                 raise problem from None
             raise Error(f"rank {self.rank} has lost another rank before a step: {error}") from None
         if problem is not None:
             raise problem
-        batches, numbers, problems = zip(*map(json.loads, texts))
+        steps, batches, numbers, problems = zip(*map(json.loads, texts))
         if any(problems):
             raise Error("\n".join(f"rank {rank}: {text}" for rank, text in enumerate(problems) if text))
         kind, found = ("batches of the same types and shapes", batches)
-        if len(set(batches)) == 1:
+        if len(set(steps)) > 1:
+            kind, found = ("the same of several steps", [f"the one that was called as number {step}" for step in steps])
+        elif len(set(batches)) == 1:
             kind, found = ("the same learning rates", numbers)
         listed = "\n".join(f"rank {rank}: {what}" for rank, what in enumerate(found))
         raise Error(f"expected {kind} on all ranks, found\n{listed}")

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import math
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -25,7 +26,7 @@ from cleave.export.pytorch import note_optimizer_step, pytree, step_hooks
 from cleave.export.roles import State
 from cleave.export.spec import ExportSpec
 from cleave.native import native
-from cleave.optimizer_state import OptimizerStates, can_be_adopted, fresh_copy, is_cycled
+from cleave.optimizer_state import OptimizerStates, can_be_adopted, fresh_copy, is_cycled, learning_rate
 from cleave.plan import Plan, check_mesh
 from cleave.programs import Program, trace_spec
 from cleave.ranks import Ranks, generator_digest, is_sharded
@@ -152,6 +153,8 @@ class Step:
         self._held: set[str] | None = None
         self._ranks: Ranks | None = None
         self._process = os.getpid()
+        # Threads take turns.
+        self._lock = threading.RLock()
         self._closed = False
         mine = _updated(optimizers)
         for other in list(_live):
@@ -164,6 +167,9 @@ class Step:
         self._closed = True
         self._programs.clear()
         _live.discard(self)
+
+    def __reduce__(self):
+        raise Error("a compiled step cannot be copied or pickled: copy the model and the optimizer, and compile a step of theirs")
 
     @property
     def program(self) -> Program | None:
@@ -178,6 +184,10 @@ class Step:
         microbatches = self._microbatches if microbatches is None else microbatches
         if not isinstance(microbatches, int) or microbatches < 1:
             raise ExportError(f"expected a positive number of microbatches, found {microbatches!r}")
+        with self._lock:
+            return self._train(inputs, targets, microbatches)
+
+    def _train(self, inputs: Any, targets: tuple, microbatches: int) -> StepResult:
         compiled, tensors, number = self._prepare(inputs, targets, microbatches, trains=True)
         loss = compiled.session.step(number, [tensors[i] for i in compiled.order])
         self._state.end_step(number)
@@ -200,11 +210,12 @@ class Step:
         """
         if self._model.training:
             raise ExportError("expected the model in evaluation mode, model.eval(), found it in training mode")
-        compiled, tensors, number = self._prepare(inputs, targets, microbatches, trains=False)
-        loss = compiled.session.step(number, [tensors[i] for i in compiled.order])
-        if self._divides_untyped:
-            loss = self._ranks.mean(loss)
-        return StepResult(torch.tensor(loss, dtype=compiled.loss_dtype), None, compiled.outputs(self._ranks))
+        with self._lock:
+            compiled, tensors, number = self._prepare(inputs, targets, microbatches, trains=False)
+            loss = compiled.session.step(number, [tensors[i] for i in compiled.order])
+            if self._divides_untyped:
+                loss = self._ranks.mean(loss)
+            return StepResult(torch.tensor(loss, dtype=compiled.loss_dtype), None, compiled.outputs(self._ranks))
 
     def gather_stages(self) -> None:
         """Gives every rank of a pipeline the parameters, buffers and optimizer state that others have trained.
@@ -241,7 +252,8 @@ class Step:
         return any(map(is_cycled, self._optimizers)) if self._state is None else self._state.has_other_numbers()
 
     def _rates(self) -> str:
-        return ", ".join(str(float(group["lr"])) for optimizer in self._optimizers for group in optimizer.param_groups)
+        groups = [group for optimizer in self._optimizers for group in optimizer.param_groups]
+        return ", ".join(str(learning_rate(group, number)) for number, group in enumerate(groups))
 
     def _prepare(self, inputs, targets, microbatches: int | None, trains: bool) -> tuple[BoundProgram, list[torch.Tensor], int]:
         """The program for a batch, the batch's tensors, and the number of the step."""
@@ -261,14 +273,23 @@ class Step:
         key = (tree, tuple(kind_of(leaf) for leaf in leaves), modes, trains, microbatches)
         if self._ranks is None:
             self._ranks = Ranks(self._mesh, self._pipeline, self._options["group"], self._options["timeout"])
-        compiled, number, problem = self._programs.get(key), 1, None
+        compiled, number, problem, rates = self._programs.get(key), 1, None, ""
         try:
             if others := [kind for kind in key[1] if isinstance(kind, OtherKind)]:
                 raise ExportError(f"expected tensors, numbers and strings as a step's arguments, found {others[0].name}")
+            if trains and any([tensor.requires_grad for tensor in tensors]):
+                raise ExportError(
+                    "found an argument that requires a gradient, which the step does not give: detach() it, or put what it comes "
+                    "from into the model"
+                )
+            if trains and torch.is_inference_mode_enabled():
+                raise ExportError("found inference mode around the step, which trains: take the step outside of it")
             if torch.is_autocast_enabled("cpu"):
                 raise ExportError(
                     "found autocast around the step, which it does not follow: put it into the model's forward"
                 )
+            if trains and self._ranks.native is not None:
+                rates = self._rates()
             if trains and not self._follows_numbers and self._has_other_numbers():
                 for each in self._programs.values():
                     each.check(self._model)
@@ -276,6 +297,9 @@ class Step:
                 self._follows_numbers, compiled = True, None
             if compiled is not None:
                 number = self._begin(compiled, trains)
+            elif self._programs:
+                # What has changed since the last program was compiled is said as that, not as what it leads to.
+                next(reversed(self._programs.values())).check(self._model)
         except Error as error:
             problem = error
         # What is wrong on one rank keeps all from a step in which they would wait for it.
@@ -283,7 +307,7 @@ class Step:
             about = about_batch(key, self._microbatches) + " with other momenta or betas" * self._follows_numbers
             if compiled is not None and compiled.draws and self._shares_batches:
                 about += f" with PyTorch's generator in state {generator_digest():08x}"
-            self._ranks.check_same(about, self._rates() if trains else "", problem)
+            self._ranks.check_same(about, rates, problem)
         elif problem is not None:
             raise problem
         if compiled is None:
@@ -453,6 +477,7 @@ class Step:
                         whole = torch.empty(tensor.shape, dtype=tensor.dtype)
                         is_parameter = isinstance(tensor, torch.nn.Parameter)
                         stand_ins[tensor] = torch.nn.Parameter(whole, tensor.requires_grad) if is_parameter else whole
+                        _give_hooks(tensor, stand_ins[tensor])
                     places.append((table, key, tensor))
         try:
             for table, key, tensor in places:
@@ -518,6 +543,7 @@ class Step:
 
     def _replace(self, old: torch.Tensor, new: torch.Tensor) -> None:
         """Puts a tensor in another one's place, wherever the model and the optimizer have it."""
+        _give_hooks(old, new)
         for module in self._model.modules():
             for table in (module._parameters, module._buffers):
                 for key, tensor in table.items():
@@ -528,6 +554,12 @@ class Step:
                 group["params"] = [new if p is old else p for p in group["params"]]
             if old in optimizer.state:
                 optimizer.state[new] = optimizer.state.pop(old)
+
+
+def _give_hooks(old: torch.Tensor, new: torch.Tensor) -> None:
+    """Those on a gradient, to what stands in a tensor's place; removing one there removes it here, too."""
+    if old._backward_hooks:
+        new._backward_hooks = old._backward_hooks
 
 
 def _updated(optimizers: list[torch.optim.Optimizer]) -> set[int]:

@@ -30,8 +30,6 @@ static std::vector<PyValue> toPython(const std::vector<ValueId> &values) {
 
 static py::dict describe(const OpFacts &facts) {
   py::dict result;
-  result["name"] = facts.name;
-  result["text"] = facts.text;
   result["location"] = facts.location;
   result["function"] = facts.function;
   result["operands"] = toPython(facts.operands);
@@ -65,6 +63,8 @@ static py::dict describe(const runtime::ProgramCosts &costs) {
 
 void cleave::python::bindOps(py::module_ &module, py::class_<Program> &program) {
   program.def("walk", &Program::walk)
+      .def("name_of", [](Program &self, int64_t op) { return take(self.nameOf(op)); })
+      .def("text_of", [](Program &self, int64_t op) { return take(self.textOf(op)); })
       .def("facts", [](Program &self, int64_t op) { return describe(take(self.facts(op))); })
       .def("type_of",
            [](Program &self, const PyValue &value) { return take(self.typeOf(toValue(value))); })

@@ -30,7 +30,7 @@ struct ValueId {
   int64_t index;
 };
 struct OpFacts {
-  std::string name, text, location;
+  std::string location;
   std::string function; ///< that the op is in, or is; empty outside of functions
   std::vector<ValueId> operands, results;
   std::vector<std::pair<std::string, std::string>> attributes;
@@ -59,7 +59,10 @@ public:
 
   /// All ops but the module, each before those in it.
   std::vector<OpId> walk();
+  llvm::Expected<std::string> nameOf(OpId id);
   llvm::Expected<OpFacts> facts(OpId id);
+  /// Numbers the values of the whole function: not for each op in turn.
+  llvm::Expected<std::string> textOf(OpId id);
   llvm::Expected<std::string> typeOf(const ValueId &id);
   /// In the order of the uses.
   llvm::Expected<std::vector<OpId>> usersOf(const ValueId &id);

@@ -11,6 +11,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace cleave;
 using namespace mlir;
@@ -22,7 +23,7 @@ static std::string printed(auto value) {
   return text;
 }
 
-static std::string nameOf(Operation *op) {
+static std::string getName(Operation *op) {
   return op->getName().getStringRef().str();
 }
 
@@ -72,7 +73,7 @@ llvm::Expected<Value> python::Program::Impl::find(const ValueId &id) const {
         if (position++ == id.block && id.index >= 0 && size_t(id.index) < each.getNumArguments())
           return each.getArgument(id.index);
   }
-  return llvm::createStringError("'%s' has no such value", nameOf(*op).c_str());
+  return llvm::createStringError("'%s' has no such value", getName(*op).c_str());
 }
 
 //===----------------------------------------------------------------------===//
@@ -88,15 +89,30 @@ std::vector<python::OpId> python::Program::walk() {
   return found;
 }
 
+llvm::Expected<std::string> python::Program::nameOf(OpId id) {
+  llvm::Expected<Operation *> found = impl->find(id);
+  if (!found)
+    return found.takeError();
+  return getName(*found);
+}
+
+llvm::Expected<std::string> python::Program::textOf(OpId id) {
+  llvm::Expected<Operation *> found = impl->find(id);
+  if (!found)
+    return found.takeError();
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  // Verified before, so that an op that a rewrite has left invalid is printed in the generic form.
+  (*found)->print(os, OpPrintingFlags().useLocalScope());
+  return text;
+}
+
 llvm::Expected<python::OpFacts> python::Program::facts(OpId id) {
   llvm::Expected<Operation *> found = impl->find(id);
   if (!found)
     return found.takeError();
   Operation *op = *found;
   OpFacts facts;
-  facts.name = nameOf(op);
-  llvm::raw_string_ostream os(facts.text);
-  op->print(os, OpPrintingFlags().assumeVerified().useLocalScope());
   facts.location = printed(op->getLoc());
   if (auto function = dyn_cast<FunctionOpInterface>(op))
     facts.function = function.getName().str();
@@ -122,13 +138,11 @@ llvm::Expected<std::vector<python::OpId>> python::Program::usersOf(const ValueId
   llvm::Expected<Value> value = impl->find(id);
   if (!value)
     return value.takeError();
-  std::vector<OpId> users;
+  llvm::SetVector<OpId> users;
   for (Operation *user : value->getUsers())
-    if (OpId number = impl->number(user); !llvm::is_contained(users, number))
-      users.push_back(number);
+    users.insert(impl->number(user));
   // The latest use is the first that MLIR lists.
-  std::reverse(users.begin(), users.end());
-  return users;
+  return std::vector<OpId>(users.rbegin(), users.rend());
 }
 
 //===----------------------------------------------------------------------===//
@@ -193,7 +207,7 @@ llvm::Error python::Program::setOperand(OpId id, int64_t index, const ValueId &t
   if (!value)
     return value.takeError();
   if (index < 0 || size_t(index) >= (*op)->getNumOperands())
-    return llvm::createStringError("'%s' has %u operands, no number %lld", nameOf(*op).c_str(),
+    return llvm::createStringError("'%s' has %u operands, no number %lld", getName(*op).c_str(),
                                    (*op)->getNumOperands(), static_cast<long long>(index));
   (*op)->setOperand(index, *value);
   return llvm::Error::success();
@@ -223,8 +237,8 @@ llvm::Error python::Program::erase(OpId id) {
     return op.takeError();
   for (Value result : (*op)->getResults())
     if (!result.use_empty())
-      return llvm::createStringError("'%s' cannot be erased: '%s' uses it", nameOf(*op).c_str(),
-                                     nameOf(*result.getUsers().begin()).c_str());
+      return llvm::createStringError("'%s' cannot be erased: '%s' uses it", getName(*op).c_str(),
+                                     getName(*result.getUsers().begin()).c_str());
   (*op)->walk([&](Operation *each) {
     if (auto found = impl->numbers.find(each); found != impl->numbers.end()) {
       impl->ops[found->second] = nullptr;

@@ -195,6 +195,10 @@ def misuse(mode):
             raise OSError("slept")
     if mode == "replaced_on_one" and rank == 1:
         step._model.ln_f.weight = torch.nn.Parameter(torch.ones(32))
+    if mode == "swapped_steps":
+        other = compiled(mode, step._options["group"])
+        other(*batch(0))
+        (step, other)[rank](*batch(1))
     if mode == "different_rates" and rank == 1:
         step._optimizers[0].param_groups[0]["lr"] /= 2
     if mode == "different_batches":
@@ -216,7 +220,7 @@ def describe_misuse(mode):
 MISUSE = [
     "wrong_mesh", "one_fails", "different_models", "different_batches", "loader_fails", "late", "interrupted",
     "interrupted_in_step", "interrupted_in_receive", "replaced_on_one", "different_weights", "different_draws",
-    "different_draws_later", "different_rates", "different_states",
+    "different_draws_later", "different_rates", "different_states", "swapped_steps",
 ]  # fmt: skip
 
 

@@ -1,6 +1,9 @@
 """Bad use of `cleave.compile_step`: one clear exception, and the step goes on afterwards where it can."""
 
+import copy
+import pickle
 import re
+import threading
 
 import cleave_path  # noqa: F401
 import cleave
@@ -61,6 +64,28 @@ def test_a_batch_of_another_type(step):
     text = "'words': expected int64 [2, 3] on cpu, as in the first batch, in any size of dimension 0, found float32 [2, 3]"
     refuses(step, text, batch()[0].float(), batch()[1])
     step(*batch())
+
+
+def test_a_batch_that_no_program_takes(model, optimizer):
+    step = cleave.compile_step(model, F.cross_entropy, optimizer)
+    words, targets = batch()
+    refuses(step, "expected tensors, numbers and strings as a step's arguments, found ndarray", words.numpy(), targets)
+    refuses(step, "found a tensor of layout torch.sparse_coo", words, targets.to_sparse())
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_a_batch_with_gradients(is_compiled):
+    """What it was computed from would not learn."""
+    encoder, model = torch.nn.Linear(6, 6), torch.nn.Linear(6, 3)
+    step = cleave.compile_step(model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1, fused=True))
+    x, y = torch.randn(4, 6), torch.randint(3, (4,))
+    if is_compiled:
+        step(x, y)
+    refuses(step, "found an argument that requires a gradient, which the step does not give", encoder(x), y)
+    refuses(step, "found an argument that requires a gradient, which the step does not give", x.clone().requires_grad_(), y)
+    step(encoder(x).detach(), y)
+    model.eval()
+    step.evaluate(encoder(x), y)
 
 
 def test_a_batch_of_another_length(step):
@@ -155,6 +180,68 @@ def test_a_parameter_that_is_frozen_later(step, model):
     refuses(step, "'head.bias' was frozen since the step was compiled")
 
 
+def test_a_parameter_that_is_frozen_and_a_batch_of_another_size(step, model):
+    """The batch would be compiled for."""
+    model.head.bias.requires_grad_(False)
+    refuses(step, "'head.bias' was frozen since the step was compiled", *batch(4))
+    model.head.bias.requires_grad_(True)
+    step(*batch(4))
+
+
+def test_parameters_that_begin_to_train_later():
+    """With momentum alone they go on as in eager mode (test_compile_step_practice.py)."""
+    model = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Linear(6, 3))
+    optimizer = torch.optim.AdamW(model[1].parameters(), lr=0.1, fused=True)
+    x, y = torch.randn(4, 6), torch.randint(3, (4,))
+    step = cleave.compile_step(model, F.cross_entropy, optimizer)
+    step(x, y)
+    optimizer.add_param_group({"params": list(model[0].parameters())})
+    refuses(step, "the optimizer's parameter groups have changed since the step was compiled", x, y)
+    step.close()
+    step = cleave.compile_step(model, F.cross_entropy, optimizer)
+    refuses(step, "expected exp_avg of '0.weight' of shape (6, 6), found none; parameters that begin to train later", x, y)
+    optimizer.state.clear()
+    step(x, y)
+
+
+def test_a_hook_that_only_looks_at_a_gradient(model, optimizer):
+    model.head.bias.register_hook(lambda gradient: print(gradient))
+    step = cleave.compile_step(model, F.cross_entropy, optimizer)
+    refuses(step, "the hook on the gradient of 'head.bias' (register_hook) returns no tensor")
+
+
+def test_copies_of_a_step(step):
+    for make in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(cleave.Error, match="a compiled step cannot be copied or pickled: copy the model and the optimizer"):
+            make(step)
+
+
+def test_inference_mode_around_it(step):
+    with torch.inference_mode():
+        refuses(step, "found inference mode around the step")
+    step(*batch())
+
+
+def test_threads_take_turns(step, optimizer):
+    """Each of four makes 50 steps; at once they would compute in the same memory."""
+    errors = []
+
+    def work():
+        try:
+            for _ in range(50):
+                step(*batch())
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert {int(state["step"]) for state in optimizer.state.values()} == {201}
+
+
 def test_a_backward_beside_it(step, model):
     words, targets = batch()
     F.cross_entropy(model(words), targets).backward()
@@ -192,6 +279,8 @@ def test_a_step_count_that_is_changed(step, model, optimizer):
 
 
 def test_a_rate_that_is_no_number(step, optimizer):
+    optimizer.param_groups[0]["lr"] = "fast"
+    refuses(step, "parameter group 0: expected a number as lr, found 'fast'")
     optimizer.param_groups[0]["lr"] = float("nan")
     refuses(step, "expected a learning rate that is finite and not negative, found nan")
 

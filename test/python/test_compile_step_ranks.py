@@ -109,6 +109,10 @@ def errors(tmp_path_factory):
         ],
         "different_states": ["'exp_avg' of 'wte.weight' in AdamW differs between ranks 0 and 1: expected the same values on all"],
         "different_rates": ["expected the same learning rates on all ranks, found\nrank 0: 0.001\nrank 1: 0.0005"],
+        "swapped_steps": [
+            "expected the same of several steps on all ranks, found\nrank 0: the one that was called as number 1\n"
+            "rank 1: the one that was called as number 2"
+        ],
         "different_draws": ["Error: ranks that share a batch have other random numbers: expected the same state"],
         "different_draws_later": [
             "expected batches of the same types and shapes on all ranks, found\nrank 0: int64 [8, 32] on cpu",

@@ -8,6 +8,7 @@ import gpt
 import pytest
 import torch
 import torch.nn.functional as F
+from cleave import figures
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -163,7 +164,8 @@ def test_costs_of_a_step():
     assert costs.peak_bytes >= costs.parameter_bytes
     assert "parameters" in str(costs)
     page = costs._repr_html_()
-    assert f"<td>parameter</td><td>{costs.parameter_bytes}</td>" in page and page.count("<table>") == page.count("</table>")
+    assert f'parameter</td><td style="text-align: right">{costs.parameter_bytes}</td>' in page
+    assert page.count("<table>") == page.count("</table>")
 
 
 def test_costs_of_the_ranks_of_a_pipeline():
@@ -174,6 +176,99 @@ def test_costs_of_the_ranks_of_a_pipeline():
     first, second = program.costs()
     assert [each[0] for each in first.communication] == ["send"] and "send" in first._repr_html_()
     assert first.saved_bytes > second.saved_bytes  # more microbatches in flight
+    page = program.costs()._repr_html_()
+    for name in ("saved", "gradient"):
+        numbers = [f"{getattr(each, f'{name}_bytes'):,}" for each in (first, second)]
+        assert re.search(rf">{name}</td><td[^>]*>{numbers[0]}</td><td[^>]*>{numbers[1]}</td>", page), page
+    assert ">rank 1</th>" in page and "rank 1\nmemory (bytes)" in str(program.costs())
+
+
+def test_programs_in_a_notebook(monkeypatch):
+    """Counts by role, and each function, to be opened; test_programs_in_python.py has what the texts are."""
+    _, _, program = traced()
+    page = program._repr_html_()
+    assert re.search(r">parameter</td><td[^>]*>2</td><td[^>]*>36</td><td[^>]*>144</td>", page)
+    ops = [op for op in program.ops() if op.function == "microbatch" and op.name != "func.func"]
+    assert re.search(rf"<code>@microbatch</code>: {len(ops)} ops \(.*aten\.relu 2, ", page) and "<code>@update</code>" in page
+    assert page.count("<details>") == page.count("</details>") == 2
+    assert "%arg0: tensor&lt;4x8xf32&gt;" in page and "tensor<" not in page
+    monkeypatch.setattr(figures, "_LINES", 10)
+    assert re.search(r"… \d+ lines more: print\(program\)</pre>", program._repr_html_())
+    # What is no whole program, too.
+    assert "<code>@f</code>" in cleave.Program("func.func @f() { return }")._repr_html_()
+
+
+def products_in_bfloat16(program):
+    """A pass as a user writes it: products of matrices take and make bfloat16, and everything around them float32."""
+    for op in program.ops("aten.mm"):
+        narrow = [
+            op.insert_before("aten._to_copy", [operand], {"dtype": "bf16"}, [operand.type.replace("f32", "bf16")]).result
+            for operand in op.operands
+        ]
+        product = op.insert_before("aten.mm", narrow, op.attributes, [op.result.type.replace("f32", "bf16")]).result
+        op.replace(op.insert_before("aten._to_copy", [product], {"dtype": "f32"}, [op.result.type]).result)
+
+
+class Narrow(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x, weight):
+        context.save_for_backward(x, weight)
+        return (x.bfloat16() @ weight.t().bfloat16()).float()
+
+    @staticmethod
+    def backward(context, gradient):
+        x, weight = context.saved_tensors
+        narrow = gradient.bfloat16()
+        return (narrow @ weight.bfloat16()).float(), (gradient.t().bfloat16() @ x.bfloat16()).float()
+
+
+def test_a_pass_that_changes_types():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16, bias=False), torch.nn.Tanh(), torch.nn.Linear(16, 4, bias=False))
+    x, y = torch.randn(6, 8), torch.randint(4, (6,))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
+    program = cleave.trace(model, (x,), loss=F.cross_entropy, targets=(y,), optimizer=optimizer)
+    count = len(program.ops("aten.mm"))
+    program.rewrite(products_in_bfloat16)
+    assert len(program.ops("aten.mm")) == count == 5 and len(program.ops("aten._to_copy")) == 15
+    assert sum("train.backward" in op.attributes for op in program.ops("aten.mm")) == 3
+    session = cleave.Session(program)
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(Narrow.apply(model[1](Narrow.apply(x, model[0].weight)), model[2].weight), y)
+        loss.backward()
+        optimizer.step()
+        assert session.step([x, y]) == loss.item()
+    assert torch.equal(session.weight("0.weight"), model[0].weight)
+    program.run_passes("canonicalize,cse")
+
+
+def test_how_ops_and_values_are_shown():
+    _, _, program = traced()
+    (multiply,) = program.ops("aten.addmm")
+    assert repr(multiply) == "<cleave op 'aten.addmm': tensor<6x4xf32>>"
+    bias, x, weight = multiply.operands
+    assert repr(weight) == "<cleave value, of 'aten.t': tensor<8x4xf32>>"
+    assert re.fullmatch(r"<cleave value, argument \d+: tensor<4xf32>>", repr(bias))
+    program.run_passes("cse")
+    assert repr(multiply) == "<cleave op, gone>" and repr(bias) == "<cleave value, gone>"
+
+
+def test_an_op_that_is_not_valid_can_be_printed():
+    """Its operands are missing, or an attribute is of another kind; the program is refused as a whole."""
+    _, _, program = traced()
+    before = str(program)
+
+    def change(program):
+        (loss,) = program.ops("aten.nll_loss_forward")
+        made = loss.insert_before("aten.mm")
+        assert "aten.mm" in str(made) and "aten.mm" in repr(made) and made.operands == []
+        loss.attributes["ignore_index"] = '"none"'
+        assert "nll_loss_forward" in str(loss)
+
+    with pytest.raises(cleave.Error, match="aten"):
+        program.rewrite(change)
+    assert str(program) == before
 
 
 def test_timelines(tmp_path):

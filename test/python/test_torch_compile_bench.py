@@ -31,7 +31,7 @@ def run(monkeypatch, capsys, *options):
 
 
 def test_what_happens_to_a_model_is_its_row(monkeypatch, capsys, tmp_path):
-    def measure(name, backends, rounds):
+    def measure(name, backends, rounds, compiles_once):
         if name == "T5Small":
             raise RuntimeError("no such thing\nat all")
         if name == "GoogleFnet":
@@ -52,7 +52,7 @@ def test_what_happens_to_a_model_is_its_row(monkeypatch, capsys, tmp_path):
     assert [json.loads(line)["model"] for line in log.read_text().splitlines()] == names
 
     # What is there is not run again, but for back ends that it lacks.
-    monkeypatch.setattr(bench, "measure", lambda name, backends, rounds: row(name, inductor=part(accuracy="same")))
+    monkeypatch.setattr(bench, "measure", lambda name, backends, rounds, compiles_once: row(name, inductor=part(accuracy="same")))
     assert run(monkeypatch, capsys, *options).count("| BertForMaskedLM |") == 1
     assert len(log.read_text().splitlines()) == 4
     options[3] = "inductor"

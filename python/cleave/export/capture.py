@@ -22,6 +22,7 @@ from cleave.export.inputs import Signature
 from cleave.export.locations import frames, is_exporter, is_library
 from cleave.export.operators import COLLECTIVE, NUMBER_OF_TENSOR
 from cleave.export.outside_draws import outside_draws, refusal, refuse_uses
+from cleave.export.parameter_hooks import add_parameter_hooks, parameter_hooks
 from cleave.export.patches import patched
 from cleave.export.paths import short_path
 from cleave.export.pytorch import (
@@ -131,7 +132,8 @@ def capture(spec: ExportSpec) -> Capture:
     grad_mode = torch.enable_grad() if spec.mode == "joint" else torch.no_grad()
     branches, notes = Branches([*tensors, *step.parameters(), *step.buffers()]), []
     if spec.mode == "joint":
-        refuse_hooks(spec.module, spec.gradients)
+        refuse_hooks(step, spec.gradients)
+    hooks = parameter_hooks(step) if spec.mode == "joint" else {}
     reset_tracer(globals())
     try:
         with _left_as_found(step), grad_mode, _tracer_options(notes), _quiet(), unused_draws_kept():
@@ -146,6 +148,8 @@ def capture(spec: ExportSpec) -> Capture:
             # The stack must be closed before real tensors are touched, also on failure.
             with contextlib.ExitStack() as stack:
                 graph = joint_graph(stack, traced, tensors)
+            if hooks:
+                add_parameter_hooks(graph, hooks)
             spell_out_normals(graph.graph)
             for text in dict.fromkeys(erase_assertions(graph.graph)):
                 notes.append("the program does not check what forward asserts of values" + (f": '{text}'" if text else ""))

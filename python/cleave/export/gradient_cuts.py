@@ -17,12 +17,13 @@ from cleave.export.locations import place
 from cleave.export.pytorch import SET_GRAD_ENABLED
 
 
-def refuse_hooks(module: torch.nn.Module, has_gradients: bool):
+def refuse_hooks(step: torch.nn.Module, has_gradients: bool):
     """Raises ExportError for hooks on parameters' gradients that the program would not have.
 
-    Those of `register_hook` are traced, with the backward.
+    Those of `register_hook` become a part of the backward (parameter_hooks.py).
     """
-    for name, parameter in module.named_parameters():
+    for name, parameter in step.named_parameters():
+        name = name.removeprefix("module.")
         if parameter._post_accumulate_grad_hooks:
             raise ExportError(
                 f"parameter '{name}' has a hook that runs after its gradient is accumulated "
