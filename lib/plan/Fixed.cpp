@@ -3,6 +3,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/bit.h"
 
 using namespace cleave::plan;
 using cleave::makeError;
@@ -42,13 +43,24 @@ llvm::Expected<Fixed> cleave::plan::parseFixed(llvm::StringRef text) {
 llvm::Error cleave::plan::checkFixed(const Space &space) {
   if (!space.isEmpty())
     return llvm::Error::success();
-  // What can be taken away without a plan appearing does not belong to the contradiction.
+  // Sets of what is fixed, the smallest first. With the empty one the
+  // program itself is at fault.
+  std::vector<unsigned> given, sets;
+  for (unsigned index = 0; index < numKeys; ++index)
+    if (space.fixed.values[index])
+      given.push_back(index);
+  for (unsigned set = 0; set < 1u << given.size(); ++set)
+    sets.push_back(set);
+  llvm::stable_sort(sets,
+                    [](unsigned a, unsigned b) { return llvm::popcount(a) < llvm::popcount(b); });
   Space fewer = space;
-  for (std::optional<std::string> &value : fewer.fixed.values) {
-    std::optional<std::string> kept = std::move(value);
-    value.reset();
-    if (!fewer.isEmpty())
-      value = std::move(kept);
+  for (unsigned set : sets) {
+    fewer.fixed = Fixed();
+    for (auto [bit, index] : llvm::enumerate(given))
+      if (set >> bit & 1)
+        fewer.fixed.values[index] = space.fixed.values[index];
+    if (fewer.isEmpty())
+      break;
   }
   std::vector<std::string> parts;
   for (unsigned index = 0; index < numKeys; ++index)

@@ -1,6 +1,6 @@
-// The search. Every layout gets one plan first, so that there is one to compare with; then layouts
-// are gone through from the most promising on. What is left out is slower by its bound, and the
-// least bound of what there was no time for is the bound of the whole.
+// The search. From one plan that fits it goes to ever better ones that differ in a word or two, so
+// that there is one to compare with; then it looks at what has the least bound, until no bound is
+// below the best. The least bound of what there was no time for is the bound of the whole.
 #include "lib/plan/Search.h"
 
 #include "lib/plan/Bound.h"
@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <queue>
 
 using namespace cleave::plan;
 using cleave::makeError;
@@ -24,10 +26,28 @@ static constexpr double rounding = 1e-9;
 /// A layout and what is still to be looked at of it.
 struct Search::Entry {
   LayoutReport report;
-  std::vector<Shape> shapes; // not looked at yet
-  double seconds = 0;        // of a microbatch's kernels, once it is partitioned
-  bool isPartitioned = false;
+  struct Work {
+    Shape shape;
+    /// Seconds, infinite where it does not fit; bytes.
+    double bound = 0, memory = 0;
+    bool isDone = false;
+  };
+  std::vector<Work> works;
+  std::optional<LayerTimes> times; // once it is partitioned
 };
+
+Search::Search(const Space &space, const cost::Cluster &cluster, Programs &programs,
+               const SearchOptions &options)
+    : space(space), cluster(cluster), programs(programs), options(options) {}
+Search::~Search() = default;
+
+KernelTime LayerTimes::sum() const {
+  KernelTime sum = shared;
+  for (const std::vector<KernelTime> *pass : {&forward, &backward})
+    for (const KernelTime &layer : *pass)
+      sum += layer;
+  return sum;
+}
 
 const Candidate *SearchResult::getSmallest() const {
   auto memory = [](const Candidate &candidate) { return candidate.step.maxMemory(); };
@@ -39,7 +59,7 @@ const Candidate *SearchResult::getSmallest() const {
 
 double Search::boundLayout(const Layout &layout) const {
   double microbatches = double(space.programs[layout.program].microbatches);
-  double seconds = programs.getKernelSeconds(layout.program, double(layout.data * layout.tensor));
+  double seconds = programs.getKernelTime(layout.program, double(layout.numParts())).seconds();
   return (cluster.device.stepSeconds +
           boundPipeline(seconds, double(layout.pipeline), microbatches, /*isPlain=*/false)) *
          (1 - rounding);
@@ -48,17 +68,54 @@ double Search::boundLayout(const Layout &layout) const {
 /// Each of these bytes is on some rank of the pipeline, in as many parts as the axes divide.
 double Search::boundMemory(const Layout &layout) const {
   double parts = double(layout.tensor * layout.pipeline);
-  if (layout.sharding != Sharding::Replicated)
-    parts *= double(layout.data);
-  return programs.getStateBytes(layout.program) / parts;
+  double sharers = double(layout.data * layout.context);
+  ProgramBytes bytes = programs.getBytes(layout.program);
+  bool shardsStates = layout.sharding != Sharding::Replicated;
+  bool shardsParameters = shardsStates && layout.sharding != Sharding::Zero1;
+  return (bytes.parameters + bytes.gradients) / (shardsParameters ? parts * sharers : parts) +
+         bytes.states / (shardsStates ? parts * sharers : parts);
 }
 
-double Search::boundShape(const Shape &shape, double seconds) const {
-  double microbatches = double(space.programs[shape.layout.program].microbatches);
-  bool isPlain = shape.chunks == 1 && !shape.splitsBackward;
-  return (cluster.device.stepSeconds +
-          boundPipeline(seconds, double(shape.layout.pipeline), microbatches, isPlain)) *
+/// What ranks of the pipeline hold on average: each stage keeps what one microbatch saves at least.
+double Search::boundMemory(const Shape &shape, const LayerTimes &times) const {
+  const std::vector<double> &saved = times.recomputed[size_t(shape.recompute)].savedBytes;
+  return (boundMemory(shape.layout) +
+          std::accumulate(saved.begin(), saved.end(), 0.0) / double(shape.layout.pipeline)) *
          (1 - rounding);
+}
+
+/// The least bound of the ways in which schedules lay the stages on ranks.
+double Search::boundShape(const Shape &shape, const LayerTimes &times) const {
+  double microbatches = double(space.programs[shape.layout.program].microbatches);
+  simulate::CostTable costs;
+  costs.stages.assign(size_t(shape.numStages()), simulate::StageCost{0, 0, 0, 0});
+  std::vector<int64_t> cuts = space.listCuts(shape);
+  cuts.push_back(int64_t(times.forward.size()));
+  const std::vector<KernelTime> &recomputed = times.recomputed[size_t(shape.recompute)].backward;
+  const std::vector<KernelTime> &backwards = recomputed.empty() ? times.backward : recomputed;
+  size_t layer = 0;
+  for (auto [cut, cost] : llvm::zip_equal(cuts, costs.stages)) {
+    KernelTime forward, backward;
+    for (; layer < size_t(cut); ++layer) {
+      forward += times.forward[layer];
+      backward += backwards[layer];
+    }
+    cost.forward = forward.seconds();
+    // Which part of a split backward makes the input's gradient is not known.
+    (shape.splitsBackward ? cost.weight : cost.backward) = backward.seconds();
+  }
+  auto ranks = unsigned(shape.layout.pipeline), stages = unsigned(shape.numStages());
+  double least = std::numeric_limits<double>::infinity();
+  for (auto style : {schedule::TopologyStyle::Loop, schedule::TopologyStyle::V}) {
+    auto topology = schedule::Topology::get(style, ranks, stages);
+    if (!topology) {
+      llvm::consumeError(topology.takeError());
+      continue;
+    }
+    least = std::min(least, boundSchedule(costs, *topology, microbatches, shape.splitsBackward,
+                                          /*hasUpdates=*/false));
+  }
+  return (cluster.device.stepSeconds + least) * (1 - rounding);
 }
 
 llvm::Expected<Candidate> Search::simulate(const Plan &plan) {
@@ -66,6 +123,23 @@ llvm::Expected<Candidate> Search::simulate(const Plan &plan) {
   if (!program)
     return program.takeError();
   return simulate(plan, *program, std::numeric_limits<double>::infinity());
+}
+
+llvm::Error Search::confirm(const Candidate &candidate) {
+  auto program = programs.stageWhole(candidate.plan.shape);
+  if (!program)
+    return program.takeError();
+  auto whole = simulate(candidate.plan, *program, std::numeric_limits<double>::infinity());
+  if (!whole)
+    return whole.takeError();
+  auto isSame = [](double a, double b) { return std::abs(a - b) <= rounding * std::abs(b); };
+  if (!isSame(whole->step.seconds, candidate.step.seconds))
+    return makeError("{0} s with one of equal layers, {1} s with all of them",
+                     candidate.step.seconds, whole->step.seconds);
+  if (!isSame(whole->step.maxMemory(), candidate.step.maxMemory()))
+    return makeError("{0} bytes with one of equal layers, {1} bytes with all of them",
+                     candidate.step.maxMemory(), whole->step.maxMemory());
+  return llvm::Error::success();
 }
 
 /// The schedule of a plan, as --build-schedule makes it.
@@ -119,7 +193,8 @@ llvm::Expected<Candidate> Search::simulate(const Plan &plan, const StagedProgram
 }
 
 /// Simulates the plans of a shape, but for those that are slower by their bounds.
-void Search::searchShape(Entry &entry, const Shape &shape) {
+void Search::search(Entry &entry, size_t work) {
+  const Shape shape = entry.works[work].shape;
   std::vector<std::string> schedules = space.listSchedules(shape);
   auto program = programs.stage(shape);
   auto refuse = [&](llvm::Error error, size_t count) {
@@ -128,12 +203,12 @@ void Search::searchShape(Entry &entry, const Shape &shape) {
     if (entry.report.reason.empty())
       entry.report.reason = std::move(reason);
   };
+  entry.works[work].isDone = true;
   if (!program)
     return refuse(program.takeError(), schedules.size());
-  double least = std::max(boundLayout(shape.layout), boundShape(shape, entry.seconds));
   for (const std::string &name : schedules) {
     if (isOver() && name != schedules.front()) {
-      entry.shapes.insert(entry.shapes.begin(), shape); // not all of it was looked at
+      entry.works[work].isDone = false; // not all of it was looked at
       return;
     }
     auto candidate =
@@ -148,15 +223,21 @@ void Search::searchShape(Entry &entry, const Shape &shape) {
       continue;
     }
     double seconds = candidate->step.seconds;
-    for (double bound : {least, candidate->bound})
+    for (double bound : {boundLayout(shape.layout), entry.works[work].bound, candidate->bound})
       if (seconds < bound)
         result.violations.push_back(llvm::formatv(
-            "{0} with dp={1} tp={2} pp={3}: {4} s, bound {5} s", name, shape.layout.data,
-            shape.layout.tensor, shape.layout.pipeline, seconds, bound));
+            "{0} with dp={1} tp={2} pp={3} cp={4}: {5} s, bound {6} s", name, shape.layout.data,
+            shape.layout.tensor, shape.layout.pipeline, shape.layout.context, seconds, bound));
+    if (candidate->step.maxMemory() < entry.works[work].memory)
+      result.violations.push_back(llvm::formatv(
+          "{0} with dp={1} tp={2} pp={3} cp={4}: {5} bytes, bound {6}", name, shape.layout.data,
+          shape.layout.tensor, shape.layout.pipeline, shape.layout.context,
+          candidate->step.maxMemory(), entry.works[work].memory));
     if (candidate->fits) {
       entry.report.best = std::min(entry.report.best.value_or(seconds), seconds);
       if (seconds < best) {
         best = seconds;
+        bestPlan = candidate->plan;
         if (options.report)
           options.report(*candidate);
       }
@@ -165,82 +246,192 @@ void Search::searchShape(Entry &entry, const Shape &shape) {
   }
 }
 
+/// Leaves a shape out: it is slower by its bound.
+void Search::close(Entry &entry, size_t work) {
+  result.numClosed += space.listSchedules(entry.works[work].shape).size();
+  entry.works[work].isDone = true;
+}
+
 /// Partitions the program of a layout. False if there is nothing to be searched.
 bool Search::open(Entry &entry) {
-  if (entry.isPartitioned)
+  if (entry.times)
     return true;
-  auto seconds = programs.partition(entry.report.layout);
-  if (!seconds) {
+  const Layout &layout = entry.report.layout;
+  auto times = programs.partition(layout);
+  if (!times) {
     entry.report.kind = LayoutReport::Impossible;
-    entry.report.reason = llvm::toString(seconds.takeError());
-    for (const Shape &shape : entry.shapes)
-      result.numRefused += space.listSchedules(shape).size();
-    entry.shapes.clear();
+    entry.report.reason = llvm::toString(times.takeError());
+    for (const Entry::Work &work : entry.works)
+      if (!work.isDone)
+        result.numRefused += space.listSchedules(work.shape).size();
+    entry.works.clear();
     return false;
   }
-  entry.isPartitioned = true;
-  entry.seconds = *seconds;
-  const Layout &layout = entry.report.layout;
-  double least = programs.getKernelSeconds(layout.program, double(layout.data * layout.tensor));
-  if (*seconds < least * (1 - rounding))
-    result.violations.push_back(llvm::formatv("kernels with dp={0} tp={1}: {2} s, bound {3} s",
-                                              layout.data, layout.tensor, *seconds, least));
+  entry.times = std::move(*times);
+  KernelTime least = programs.getKernelTime(layout.program, double(layout.numParts()));
+  KernelTime found = entry.times->sum();
+  if (found.device < least.device * (1 - rounding) || found.host < least.host * (1 - rounding))
+    result.violations.push_back(llvm::formatv(
+        "kernels with dp={0} tp={1} cp={2}: {3} s, launched in {4} s, bounds {5} s and {6} s",
+        layout.data, layout.tensor, layout.context, found.device, found.host, least.device,
+        least.host));
+  for (Entry::Work &work : entry.works) {
+    work.bound = std::max(work.bound, boundShape(work.shape, *entry.times));
+    work.memory = boundMemory(work.shape, *entry.times);
+    if (work.memory > options.memory && !options.isExhaustive)
+      work.bound = std::numeric_limits<double>::infinity();
+  }
   return true;
 }
 
-/// Looks at all shapes that are left.
-void Search::searchRest(Entry &entry) {
-  while (!entry.shapes.empty()) {
-    Shape shape = entry.shapes.front();
-    double bound = entry.report.bound;
-    if (entry.isPartitioned)
-      bound = std::max(bound, boundShape(shape, entry.seconds));
-    if (!options.isExhaustive && bound >= best) {
-      result.numClosed += space.listSchedules(shape).size();
-      entry.shapes.erase(entry.shapes.begin());
+/// Whether two layouts differ in a word or two: a factor goes from one axis to another, or the axes
+/// are the same.
+static bool isNear(const Layout &a, const Layout &b) {
+  unsigned larger = 0, smaller = 0;
+  int64_t product = 1;
+  for (auto axis : {&Layout::data, &Layout::tensor, &Layout::pipeline, &Layout::context}) {
+    int64_t high = std::max(a.*axis, b.*axis), low = std::min(a.*axis, b.*axis);
+    if (high == low)
       continue;
-    }
-    if (isOver() || !open(entry))
-      return;
-    entry.shapes.erase(entry.shapes.begin());
-    searchShape(entry, shape);
+    if (high % low || high / low > 4)
+      return false;
+    (a.*axis > b.*axis ? larger : smaller) += 1;
+    product *= high / low;
   }
-  if (entry.report.kind == LayoutReport::Open)
-    entry.report.kind = LayoutReport::Searched;
+  if (larger == 0 && smaller == 0)
+    return true;
+  return larger == 1 && smaller == 1 && a.program == b.program && a.sequence == b.sequence &&
+         a.sharding == b.sharding && a.dataInside == b.dataInside;
+}
+
+static unsigned countDifferences(const Shape &a, const Shape &b) {
+  return unsigned(a.chunks != b.chunks) + unsigned(a.recompute != b.recompute) +
+         unsigned(a.splitsBackward != b.splitsBackward) + unsigned(a.ends != b.ends);
+}
+
+/// Looks for a plan that fits, and from there on for better ones among those like the best.
+void Search::climb() {
+  std::vector<Entry *> order;
+  for (Entry &entry : entries)
+    if (entry.report.kind == LayoutReport::Open)
+      order.push_back(&entry);
+  llvm::stable_sort(order, [&](const Entry *a, const Entry *b) {
+    return rankLayout(a->report.layout) < rankLayout(b->report.layout);
+  });
+  auto tryWork = [&](Entry &entry, size_t work) {
+    if (isOver() || entry.works[work].isDone || entry.report.bound >= best || !open(entry))
+      return false;
+    if (entry.works[work].bound >= best)
+      return false;
+    double before = best;
+    search(entry, work);
+    return best < before;
+  };
+  for (Entry *entry : order) {
+    if (!std::isinf(best) || isOver())
+      break;
+    bool isLarge = this->isLarge(entry->report.layout.program);
+    for (size_t work = 0; work < entry->works.size(); ++work)
+      if (!isLarge || entry->works[work].shape.recompute == Recompute::Full) {
+        tryWork(*entry, work);
+        break;
+      }
+  }
+  for (bool hasChanged = !std::isinf(best); hasChanged && !isOver();) {
+    hasChanged = false;
+    const Shape from = bestPlan.shape;
+    for (bool isSame : {true, false})
+      for (Entry *entry : order) {
+        const Layout &layout = entry->report.layout;
+        if ((layout == from.layout) != isSame || !isNear(layout, from.layout))
+          continue;
+        for (size_t work = 0; work < entry->works.size() && !isOver(); ++work) {
+          unsigned distance = countDifferences(entry->works[work].shape, from);
+          if (distance == (isSame ? 1 : 0) && tryWork(*entry, work))
+            hasChanged = true;
+        }
+      }
+  }
+}
+
+/// A layout that is not partitioned yet, or a shape of one.
+struct Search::Item {
+  double bound;
+  size_t entry;
+  std::optional<size_t> work;
+
+  bool operator>(const Item &other) const {
+    return std::tie(bound, entry, work) > std::tie(other.bound, other.entry, other.work);
+  }
+};
+
+/// Looks at what is left, the least bound first.
+void Search::searchRest() {
+  std::priority_queue<Item, std::vector<Item>, std::greater<>> queue;
+  auto push = [&](size_t number) {
+    Entry &entry = entries[number];
+    if (!entry.times)
+      return queue.push({entry.report.bound, number, std::nullopt});
+    for (size_t work = 0; work < entry.works.size(); ++work)
+      if (!entry.works[work].isDone && !std::isinf(entry.works[work].bound))
+        queue.push({entry.works[work].bound, number, work});
+  };
+  for (size_t number = 0; number < entries.size(); ++number)
+    if (entries[number].report.kind == LayoutReport::Open)
+      push(number);
+  while (!queue.empty() && !isOver()) {
+    Item item = queue.top();
+    queue.pop();
+    Entry &entry = entries[item.entry];
+    bool isSlow = !options.isExhaustive && item.bound >= best;
+    if (item.work && isSlow)
+      close(entry, *item.work);
+    else if (item.work)
+      search(entry, *item.work);
+    else if (isSlow)
+      for (size_t work = 0; work < entry.works.size(); ++work)
+        close(entry, work);
+    else if (open(entry))
+      push(item.entry);
+  }
 }
 
 /// Where nothing fits: looks for the least memory among what was left out as too large.
-void Search::searchMemory(std::vector<Entry> &entries) {
-  llvm::stable_sort(entries, [](const Entry &a, const Entry &b) {
-    return a.report.memoryBound < b.report.memoryBound;
-  });
+void Search::searchMemory() {
+  using Place = std::tuple<double, size_t, size_t>; // least bytes, entry, work
+  std::priority_queue<Place, std::vector<Place>, std::greater<>> queue;
+  auto push = [&](size_t number) {
+    const Entry &entry = entries[number];
+    for (size_t work = 0; work < entry.works.size(); ++work)
+      if (!entry.works[work].isDone)
+        queue.push({entry.works[work].memory, number, work});
+  };
+  for (size_t number = 0; number < entries.size(); ++number)
+    push(number);
   result.memoryBound = std::numeric_limits<double>::infinity();
-  for (Entry &entry : entries) {
-    if (entry.report.kind != LayoutReport::TooLarge)
-      continue;
+  for (; !queue.empty(); queue.pop()) {
+    auto [memory, number, work] = queue.top();
     const Candidate *smallest = result.getSmallest();
-    if (smallest && entry.report.memoryBound >= smallest->step.maxMemory())
-      continue;
-    std::vector<Shape> shapes = entry.shapes;
-    for (const Shape &shape : shapes) {
-      if (isOver())
-        break;
-      if (!open(entry))
-        break;
-      entry.shapes.erase(entry.shapes.begin());
-      searchShape(entry, shape);
+    if (isOver() || (smallest && memory >= smallest->step.maxMemory())) {
+      result.memoryBound = memory; // of all that is left
+      break;
     }
+    Entry &entry = entries[number];
+    if (entry.works.empty() || entry.works[work].isDone || entry.works[work].memory > memory)
+      continue; // was refused, or is in the queue with what is known by now
+    bool isNew = !entry.times;
+    if (!open(entry))
+      continue;
+    if (isNew)
+      push(number);
+    else
+      search(entry, work);
   }
-  // What there was no time for needs what its layout needs.
-  for (const Entry &entry : entries)
-    if (!entry.shapes.empty() &&
-        (entry.report.kind == LayoutReport::TooLarge || entry.report.kind == LayoutReport::Open))
-      result.memoryBound = std::min(result.memoryBound, entry.report.memoryBound);
   if (const Candidate *smallest = result.getSmallest())
     result.memoryBound = std::min(result.memoryBound, smallest->step.maxMemory());
 }
 
-void Search::finish(std::vector<Entry> &entries) {
+void Search::finish() {
   llvm::stable_sort(result.candidates, [](const Candidate &a, const Candidate &b) {
     return std::make_pair(!a.fits, a.step.seconds) < std::make_pair(!b.fits, b.step.seconds);
   });
@@ -248,23 +439,30 @@ void Search::finish(std::vector<Entry> &entries) {
   result.isComplete = true;
   for (Entry &entry : entries) {
     LayoutReport &report = entry.report;
-    if (report.kind == LayoutReport::Searched && !report.best && report.reason.empty())
-      report.kind = LayoutReport::Closed;
     if (report.kind == LayoutReport::Open) {
-      result.isComplete = false;
-      for (const Shape &shape : entry.shapes)
-        result.bound =
-            std::min(result.bound, entry.isPartitioned
-                                       ? std::max(report.bound, boundShape(shape, entry.seconds))
-                                       : report.bound);
+      double left = std::numeric_limits<double>::infinity();
+      for (const Entry::Work &work : entry.works)
+        if (!work.isDone) {
+          left = std::min(left, std::max(work.bound, report.bound));
+          if (std::isinf(work.bound) && !std::isinf(best))
+            result.numClosed += space.listSchedules(work.shape).size();
+        }
+      if (left < best) {
+        result.isComplete = false;
+        report.bound = left;
+        result.bound = std::min(result.bound, left);
+      } else {
+        report.kind =
+            report.best || !report.reason.empty() ? LayoutReport::Searched : LayoutReport::Closed;
+      }
     }
-    result.layouts.push_back(std::move(report));
+    result.layouts.push_back(report);
   }
 }
 
 /// Whether one device cannot hold parameters and optimizer states.
 bool Search::isLarge(unsigned program) const {
-  return programs.getStateBytes(program) > options.memory;
+  return programs.getBytes(program).sum() > options.memory;
 }
 
 /// In which order layouts with the same bound are looked at, the smallest first: little
@@ -274,51 +472,27 @@ std::tuple<bool, double, bool, int64_t> Search::rankLayout(const Layout &layout)
   bool isLarge = this->isLarge(layout.program);
   double distance = isLarge ? std::abs(std::log2(double(layout.tensor) / unit))
                             : double(layout.tensor * layout.tensor * layout.pipeline);
+  distance += double(layout.context - 1);
   return {double(layout.tensor) > unit, distance, layout.sequence != isLarge, layout.pipeline};
 }
 
 SearchResult Search::run() {
-  std::vector<Entry> entries;
   for (const Layout &layout : space.listLayouts()) {
     Entry &entry = entries.emplace_back();
     entry.report.layout = layout;
     entry.report.bound = boundLayout(layout);
     entry.report.memoryBound = boundMemory(layout);
-    entry.shapes = space.listShapes(layout);
+    for (const Shape &shape : space.listShapes(layout))
+      entry.works.push_back({shape, entry.report.bound, entry.report.memoryBound});
     if (entry.report.memoryBound > options.memory && !options.isExhaustive)
       entry.report.kind = LayoutReport::TooLarge;
   }
-  llvm::erase_if(entries, [](const Entry &entry) { return entry.shapes.empty(); });
-  for (Entry &entry : entries)
-    if (isLarge(entry.report.layout.program))
-      std::stable_partition(entry.shapes.begin(), entry.shapes.end(),
-                            [](const Shape &shape) { return shape.recompute == Recompute::Full; });
-  llvm::stable_sort(entries, [&](const Entry &a, const Entry &b) {
-    return rankLayout(a.report.layout) < rankLayout(b.report.layout);
-  });
-  for (Entry &entry : entries) {
-    if (entry.report.kind != LayoutReport::Open || isOver())
-      continue;
-    if ((!options.isExhaustive && entry.report.bound >= best) || !open(entry))
-      continue;
-    Shape shape = entry.shapes.front();
-    if (!options.isExhaustive && boundShape(shape, entry.seconds) >= best)
-      continue;
-    entry.shapes.erase(entry.shapes.begin());
-    double before = best;
-    searchShape(entry, shape);
-    if (best < before)
-      searchRest(entry);
-  }
-  constexpr double never = std::numeric_limits<double>::infinity();
-  llvm::stable_sort(entries, [&](const Entry &a, const Entry &b) {
-    return a.report.best.value_or(never) < b.report.best.value_or(never);
-  });
-  for (Entry &entry : entries)
-    if (entry.report.kind == LayoutReport::Open)
-      searchRest(entry);
+  llvm::erase_if(entries, [](const Entry &entry) { return entry.works.empty(); });
+  if (!options.isExhaustive)
+    climb();
+  searchRest();
   if (std::isinf(best))
-    searchMemory(entries);
-  finish(entries);
+    searchMemory();
+  finish();
   return std::move(result);
 }

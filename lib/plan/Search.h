@@ -7,6 +7,7 @@
 #include "lib/schedule/simulate/Step.h"
 #include "lib/solve/Timer.h"
 
+#include <array>
 #include <functional>
 #include <limits>
 #include <tuple>
@@ -20,19 +21,58 @@ struct StagedProgram {
   std::function<llvm::Error(schedule::Schedule &)> complete;
 };
 
+/// Seconds of kernels, and of the host that launches them.
+struct KernelTime {
+  double device = 0, host = 0;
+
+  KernelTime &operator+=(const KernelTime &other) {
+    device += other.device;
+    host += other.host;
+    return *this;
+  }
+  /// Of all of them in one function.
+  double seconds() const { return cost::timeOfLaunched(device, host); }
+};
+
+/// The kernels of one microbatch, at the least, by layer: what comes before the layers counts as
+/// part of the first, what comes after them as part of the last.
+struct LayerTimes {
+  std::vector<KernelTime> forward, backward;
+  /// What backwards take that recompute, and bytes that one microbatch keeps, by Recompute; empty
+  /// where that is not known.
+  struct Recomputed {
+    std::vector<KernelTime> backward;
+    std::vector<double> savedBytes;
+  };
+  std::array<Recomputed, 3> recomputed;
+  /// Of what each layer that needs it computes for itself: masks, tables of positions.
+  KernelTime shared;
+
+  KernelTime sum() const;
+};
+
+/// Bytes of a program, on all ranks together.
+struct ProgramBytes {
+  double parameters = 0, gradients = 0, states = 0;
+
+  double sum() const { return parameters + gradients + states; }
+  bool operator==(const ProgramBytes &) const = default;
+};
+
 /// Where the work of plans comes from. Errors say why there is no such plan.
 class Programs {
 public:
   virtual ~Programs() = default;
 
-  /// Seconds of the kernels of one microbatch, on all stages together, at the least, where `parts`
-  /// ranks divide each op.
-  virtual double getKernelSeconds(unsigned program, double parts) const = 0;
-  /// Bytes of parameters and optimizer states.
-  virtual double getStateBytes(unsigned program) const = 0;
+  /// The kernels of one microbatch, on all stages together, at the least, where `parts` ranks
+  /// divide each op.
+  virtual KernelTime getKernelTime(unsigned program, double parts) const = 0;
+  virtual ProgramBytes getBytes(unsigned program) const = 0;
   /// The same of the program of this layout, of which more is known.
-  virtual llvm::Expected<double> partition(const Layout &layout) = 0;
+  virtual llvm::Expected<LayerTimes> partition(const Layout &layout) = 0;
   virtual llvm::Expected<StagedProgram> stage(const Shape &shape) = 0;
+  /// The same with every layer of every stage, equal ones too.
+  virtual llvm::Expected<StagedProgram> stageWhole(const Shape &shape) = 0;
 };
 
 /// A plan that was simulated.
@@ -93,29 +133,35 @@ struct SearchResult {
 class Search {
 public:
   Search(const Space &space, const cost::Cluster &cluster, Programs &programs,
-         const SearchOptions &options)
-      : space(space), cluster(cluster), programs(programs), options(options) {}
+         const SearchOptions &options);
+  ~Search();
 
   SearchResult run();
 
   /// Simulates one plan, as cleave-sim does the program that the passes make of it.
   llvm::Expected<Candidate> simulate(const Plan &plan);
+  /// The same of the whole program. Fails if that is not what `candidate` says.
+  llvm::Error confirm(const Candidate &candidate);
   /// The bound of a layout before it is partitioned.
   double boundLayout(const Layout &layout) const;
 
 private:
   struct Entry;
+  struct Item;
 
   llvm::Expected<Candidate> simulate(const Plan &plan, const StagedProgram &program, double best);
   bool isLarge(unsigned program) const;
   std::tuple<bool, double, bool, int64_t> rankLayout(const Layout &layout) const;
   double boundMemory(const Layout &layout) const;
-  double boundShape(const Shape &shape, double seconds) const;
-  void searchShape(Entry &entry, const Shape &shape);
+  double boundShape(const Shape &shape, const LayerTimes &times) const;
+  double boundMemory(const Shape &shape, const LayerTimes &times) const;
   bool open(Entry &entry);
-  void searchRest(Entry &entry);
-  void searchMemory(std::vector<Entry> &entries);
-  void finish(std::vector<Entry> &entries);
+  void close(Entry &entry, size_t work);
+  void search(Entry &entry, size_t work);
+  void climb();
+  void searchRest();
+  void searchMemory();
+  void finish();
   bool isOver() const { return options.timer && options.timer->isOver(0); }
 
   const Space &space;
@@ -123,6 +169,8 @@ private:
   Programs &programs;
   SearchOptions options;
   SearchResult result;
+  std::vector<Entry> entries;
+  Plan bestPlan;
   double best = std::numeric_limits<double>::infinity();
 };
 

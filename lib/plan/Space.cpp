@@ -24,18 +24,21 @@ static constexpr struct {
     {"v-min", 2, 2, true},
 };
 static constexpr int64_t chunkCounts[] = {1, 2, 4};
+static constexpr int64_t endCounts[] = {0, 1, 2};
 static constexpr Recompute recomputes[] = {Recompute::Cheap, Recompute::None, Recompute::Full};
-static constexpr Sharding shardings[] = {Sharding::Replicated, Sharding::FsdpOnce, Sharding::Fsdp};
+static constexpr Sharding shardings[] = {Sharding::Replicated, Sharding::Zero1, Sharding::FsdpOnce,
+                                         Sharding::Fsdp};
 
 llvm::StringRef cleave::plan::getName(Key key) {
   static constexpr llvm::StringLiteral names[numKeys] = {
-      "dp",         "tp",     "pp",        "neighbours", "sequence",
-      "parameters", "chunks", "recompute", "schedule",   "microbatches"};
+      "dp",         "tp",     "pp",   "cp",        "neighbours", "sequence",
+      "parameters", "chunks", "ends", "recompute", "schedule",   "microbatches"};
   return names[unsigned(key)];
 }
 
 static llvm::StringRef getName(Sharding sharding) {
   return sharding == Sharding::Replicated ? "replicated"
+         : sharding == Sharding::Zero1    ? "zero1"
          : sharding == Sharding::Fsdp     ? "fsdp"
                                           : "fsdp-once";
 }
@@ -52,9 +55,12 @@ std::vector<llvm::StringRef> cleave::plan::listValues(Key key) {
   case Key::Sequence:
     return {"yes", "no"};
   case Key::Sharding:
-    for (Sharding sharding : {Sharding::Replicated, Sharding::Fsdp, Sharding::FsdpOnce})
+    for (Sharding sharding :
+         {Sharding::Replicated, Sharding::Zero1, Sharding::Fsdp, Sharding::FsdpOnce})
       values.push_back(::getName(sharding));
     break;
+  case Key::Ends:
+    return {"0", "1", "2"};
   case Key::Recompute:
     for (Recompute recompute : {Recompute::None, Recompute::Cheap, Recompute::Full})
       values.push_back(::getName(recompute));
@@ -77,6 +83,8 @@ static std::string getValue(const Layout &layout, Key key, llvm::ArrayRef<Progra
     return std::to_string(layout.tensor);
   case Key::Pipeline:
     return std::to_string(layout.pipeline);
+  case Key::Context:
+    return std::to_string(layout.context);
   case Key::Order:
     return layout.dataInside ? "dp" : "tp";
   case Key::Sequence:
@@ -89,14 +97,16 @@ static std::string getValue(const Layout &layout, Key key, llvm::ArrayRef<Progra
 }
 
 static std::string getValue(const Shape &shape, Key key) {
-  return key == Key::Chunks ? std::to_string(shape.chunks) : ::getName(shape.recompute).str();
+  return key == Key::Chunks ? std::to_string(shape.chunks)
+         : key == Key::Ends ? std::to_string(shape.ends)
+                            : ::getName(shape.recompute).str();
 }
 
 std::string cleave::plan::getValue(const Plan &plan, Key key,
                                    llvm::ArrayRef<ProgramFacts> programs) {
   if (key == Key::Schedule)
     return plan.schedule;
-  if (key == Key::Chunks || key == Key::Recompute)
+  if (key == Key::Chunks || key == Key::Ends || key == Key::Recompute)
     return ::getValue(plan.shape, key);
   return ::getValue(plan.shape.layout, key, programs);
 }
@@ -108,8 +118,8 @@ static bool allows(const Fixed &fixed, Key key, llvm::StringRef value) {
 static bool allows(const Fixed &fixed, const Layout &layout,
                    llvm::ArrayRef<ProgramFacts> programs) {
   return llvm::all_of(
-      std::initializer_list<Key>{Key::Data, Key::Tensor, Key::Pipeline, Key::Order, Key::Sequence,
-                                 Key::Sharding, Key::Microbatches},
+      std::initializer_list<Key>{Key::Data, Key::Tensor, Key::Pipeline, Key::Context, Key::Order,
+                                 Key::Sequence, Key::Sharding, Key::Microbatches},
       [&](Key key) { return allows(fixed, key, ::getValue(layout, key, programs)); });
 }
 
@@ -126,48 +136,59 @@ static std::vector<int64_t> listDivisors(int64_t number) {
   return low;
 }
 
+/// Adds the layouts of these axes.
+void Space::listLayouts(const Layout &axes, std::vector<Layout> &layouts) const {
+  const ProgramFacts &facts = programs[axes.program];
+  if (facts.batch % axes.data || axes.pipeline > facts.layers || facts.tokens % axes.context ||
+      (axes.tensor > 1 && !facts.hasTensorRules))
+    return;
+  // Ring attention wants the batch's axis to be the outer one.
+  bool hasOrders = axes.data > 1 && axes.tensor > 1 && axes.context == 1 && unit > 0 &&
+                   axes.data * axes.tensor > unit;
+  for (bool dataInside : {false, true})
+    for (bool sequence : {false, true})
+      for (Sharding sharding : shardings) {
+        Layout layout = axes;
+        layout.dataInside = dataInside;
+        layout.sequence = sequence;
+        layout.sharding = sharding;
+        if ((dataInside && !hasOrders) ||
+            (sequence && (axes.tensor == 1 || axes.context > 1 || !facts.hasSequenceRules)) ||
+            (sharding != Sharding::Replicated && axes.data * axes.context == 1) ||
+            !allows(fixed, layout, programs))
+          continue;
+        layouts.push_back(layout);
+      }
+}
+
 std::vector<Layout> Space::listLayouts() const {
   std::vector<Layout> layouts;
-  for (unsigned program = 0; program < programs.size(); ++program) {
-    const ProgramFacts &facts = programs[program];
+  for (unsigned program = 0; program < programs.size(); ++program)
     for (int64_t tensor : listDivisors(ranks))
-      for (int64_t pipeline : listDivisors(ranks / tensor)) {
-        Layout layout{program, ranks / tensor / pipeline, tensor, pipeline};
-        if (facts.batch % layout.data || pipeline > facts.layers ||
-            (tensor > 1 && !facts.hasTensorRules))
-          continue;
-        bool hasOrders = layout.data > 1 && tensor > 1 && unit > 0 && layout.data * tensor > unit;
-        for (bool dataInside : {false, true})
-          for (bool sequence : {false, true})
-            for (Sharding sharding : shardings) {
-              layout.dataInside = dataInside;
-              layout.sequence = sequence;
-              layout.sharding = sharding;
-              if ((dataInside && !hasOrders) ||
-                  (sequence && (tensor == 1 || !facts.hasSequenceRules)) ||
-                  (sharding != Sharding::Replicated && layout.data == 1) ||
-                  !allows(fixed, layout, programs))
-                continue;
-              layouts.push_back(layout);
-            }
-      }
-  }
+      for (int64_t context : listDivisors(ranks / tensor))
+        for (int64_t pipeline : listDivisors(ranks / tensor / context))
+          listLayouts({program, ranks / tensor / context / pipeline, tensor, pipeline, context},
+                      layouts);
   return layouts;
 }
 
 std::vector<Shape> Space::listShapes(const Layout &layout) const {
   std::vector<Shape> shapes;
   for (int64_t chunks : chunkCounts)
-    for (bool splits : {false, true})
-      for (Recompute recompute : recomputes) {
-        Shape shape{layout, chunks, recompute, splits};
-        if (shape.numStages() > programs[layout.program].layers && shape.numStages() > 1)
-          continue;
-        if (allows(fixed, Key::Chunks, ::getValue(shape, Key::Chunks)) &&
-            allows(fixed, Key::Recompute, ::getValue(shape, Key::Recompute)) &&
-            !listSchedules(shape).empty())
-          shapes.push_back(shape);
-      }
+    for (int64_t ends : endCounts)
+      for (bool splits : {false, true})
+        for (Recompute recompute : recomputes) {
+          Shape shape{layout, chunks, recompute, splits, ends};
+          if (shape.numStages() > programs[layout.program].layers && shape.numStages() > 1)
+            continue;
+          if (ends > 0 && !hasOwnCut(shape))
+            continue;
+          if (allows(fixed, Key::Chunks, ::getValue(shape, Key::Chunks)) &&
+              allows(fixed, Key::Ends, ::getValue(shape, Key::Ends)) &&
+              allows(fixed, Key::Recompute, ::getValue(shape, Key::Recompute)) &&
+              !listSchedules(shape).empty())
+            shapes.push_back(shape);
+        }
   return shapes;
 }
 
@@ -196,8 +217,21 @@ bool Space::isEmpty() const {
 
 std::vector<int64_t> Space::listCuts(const Shape &shape) const {
   int64_t stages = shape.numStages(), layers = programs[shape.layout.program].layers;
+  int64_t counted = layers + 2 * shape.ends;
   std::vector<int64_t> cuts;
   for (int64_t stage = 1; stage < stages; ++stage)
-    cuts.push_back(stage * (layers / stages) + std::min(stage, layers % stages));
+    cuts.push_back(stage * (counted / stages) + std::min(stage, counted % stages) - shape.ends);
   return cuts;
+}
+
+/// Whether no smaller `ends` gives the same cut, and every stage has a layer.
+bool Space::hasOwnCut(const Shape &shape) const {
+  std::vector<int64_t> cuts = listCuts(shape);
+  if (cuts.empty() || cuts.front() < 1 || cuts.back() >= programs[shape.layout.program].layers)
+    return false;
+  Shape other = shape;
+  for (other.ends = 0; other.ends < shape.ends; ++other.ends)
+    if (listCuts(other) == cuts)
+      return false;
+  return true;
 }

@@ -16,6 +16,7 @@ namespace cleave::plan {
 /// How parameters lie on the ranks that divide the batch.
 enum class Sharding {
   Replicated,
+  Zero1,    ///< whole; optimizer states are sharded
   Fsdp,     ///< sharded; gathered, and gradients scattered, in each microbatch
   FsdpOnce, ///< sharded; gathered and scattered once per step
 };
@@ -30,13 +31,15 @@ enum class Recompute {
 /// How an export lies on the ranks: what the placement passes decide.
 struct Layout {
   unsigned program = 0; ///< of the exports
-  int64_t data = 1, tensor = 1, pipeline = 1;
+  int64_t data = 1, tensor = 1, pipeline = 1, context = 1;
   /// Ranks that divide the batch are neighbours; otherwise those that divide products are.
   bool dataInside = false;
   /// Normalizations work on shards of the sequence.
   bool sequence = false;
   Sharding sharding = Sharding::Replicated;
 
+  /// Ranks that divide a stage.
+  int64_t numParts() const { return data * tensor * context; }
   bool operator==(const Layout &) const = default;
 };
 
@@ -46,6 +49,8 @@ struct Shape {
   int64_t chunks = 1; ///< stages of a pipeline rank
   Recompute recompute = Recompute::Cheap;
   bool splitsBackward = false;
+  /// What comes before the layers, and what comes after them, counts as so many layers in the cut.
+  int64_t ends = 0;
 
   int64_t numStages() const { return layout.pipeline * chunks; }
   bool operator==(const Shape &) const = default;
@@ -64,6 +69,7 @@ struct ProgramFacts {
   int64_t batch = 1;        ///< examples of a microbatch
   int64_t microbatches = 1; ///< in a step
   int64_t layers = 1;       ///< equal modules, one after the other; 1 if there are none
+  int64_t tokens = 1;       ///< of a sequence; 1 if there is none to divide
   bool hasTensorRules = false, hasSequenceRules = false;
 };
 
@@ -72,15 +78,17 @@ enum class Key {
   Data,
   Tensor,
   Pipeline,
+  Context,
   Order,
   Sequence,
   Sharding,
   Chunks,
+  Ends,
   Recompute,
   Schedule,
   Microbatches
 };
-constexpr unsigned numKeys = 10;
+constexpr unsigned numKeys = 12;
 llvm::StringRef getName(Key key);
 /// The values of a word; none: any number from 1 on.
 std::vector<llvm::StringRef> listValues(Key key);
@@ -111,8 +119,12 @@ struct Space {
   bool isEmpty() const;
 
   /// The first layers of the second and later stages: runs of equal length, or one longer from the
-  /// front.
+  /// front, where `ends` are layers of the first and the last run.
   std::vector<int64_t> listCuts(const Shape &shape) const;
+
+private:
+  void listLayouts(const Layout &axes, std::vector<Layout> &layouts) const;
+  bool hasOwnCut(const Shape &shape) const;
 };
 
 } // namespace cleave::plan

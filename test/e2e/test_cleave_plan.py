@@ -2,6 +2,7 @@
 that it predicts; no plan of its space simulates below its bound."""
 
 import json
+import math
 import pathlib
 import shlex
 import signal
@@ -21,9 +22,10 @@ CLUSTER = "A100"
 
 
 def make_spec(model, batch=BATCH):
-    if model == "gpt":
-        return float64.doubled(gpt._spec("gpt", gpt.GPTConfig(layers=4), batch=batch))
-    config = llama.LlamaConfig(vocabulary=128, layers=4, width=32, hidden=64)
+    layers = 8 if model.endswith("8") else 4
+    if model.startswith("gpt"):
+        return float64.doubled(gpt._spec("gpt", gpt.GPTConfig(layers=layers), batch=batch))
+    config = llama.LlamaConfig(vocabulary=128, layers=layers, width=32, hidden=64)
     return float64.doubled(llama.make_spec(config, "llama", batch=batch))
 
 
@@ -78,6 +80,9 @@ CASES = [
     (4, "dp=2,pp=2,parameters=fsdp-once,schedule=zbv"),
     (4, "tp=2,pp=2,schedule=interleaved-1f1b,recompute=full"),
     (4, "dp=4,parameters=replicated"),
+    (4, "dp=2,tp=2,parameters=zero1"),
+    (4, "dp=2,cp=2,parameters=fsdp"),
+    (4, "cp=2,pp=2,parameters=zero1"),
 ]
 
 
@@ -88,7 +93,7 @@ def test_plans_are_carried_out(exported, find, one_rank, build_dir, tmp_path, mo
     found = find(program, ranks, f"--fix={fixed}", "-o", tmp_path)
     assert found["complete"] and found["gap"] == 0
     plan = found["best"]["plan"]
-    assert int(plan["dp"]) * int(plan["tp"]) * int(plan["pp"]) == ranks
+    assert math.prod(int(plan[axis]) for axis in ("dp", "tp", "pp", "cp")) == ranks
     for entry in filter(None, fixed.split(",")):
         name, value = entry.split("=")
         assert plan[name] == value
@@ -117,8 +122,19 @@ def test_plans_are_carried_out(exported, find, one_rank, build_dir, tmp_path, mo
     assert distance <= TOLERANCE, name
 
 
-@pytest.mark.parametrize("model", ["gpt", "llama"])
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("model", ["gpt8", "llama8"])
+def test_equal_layers_tell_all(exported, tool, model):
+    """Of stages with equal layers one is carried out; with all of their layers random plans take and need the same."""
+    program, _ = exported(model)
+    usual = (program, f"--cluster={CLUSTER}", "--ranks=8", "--microbatches=4", "--time-limit=10", "--confirm", "--seed=3")
+    # Pipelines have equal stages; the other plans are whole programs anyway.
+    for fixed, count in (("pp=4", 12), ("pp=4,ends=1", 4), ("pp=8", 4), ("pp=2,cp=2,chunks=4", 4)):
+        done = tool(*usual, f"--fix={fixed}", f"--sample={count}")
+        assert done.returncode == 0, done.stderr
+        assert f"sample: {count} random plans take at least " in done.stderr
+
+
+@pytest.mark.parametrize("model,ranks", [("gpt", 2), ("llama", 2), ("gpt", 4)])
 def test_search_equals_brute_force(exported, find, model, ranks):
     program, _ = exported(model)
     found, brute = find(program, ranks), find(program, ranks, "--exhaustive")
@@ -163,7 +179,7 @@ def test_least_memory(exported, find, tool):
     everything = find(program, 4, "--exhaustive", "--alternatives=1000")
     least = min(max(place["peak"] for place in plan["memory"]) for plan in [everything["best"], *everything["alternatives"]])
     command = (program, f"--cluster={CLUSTER}", "--ranks=4", "--microbatches=4")
-    done = tool(*command, f"--memory={least - 1:.0f}", "--json")
+    done = tool(*command, f"--memory={least - 1:.0f}", "--json", "--time-limit=500")
     assert done.returncode == 1 and not done.stdout
     assert f"the least that would do is {least / 2**30:.3f} GiB" in done.stderr and "at place " in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -185,6 +201,10 @@ def test_stopped_searches_have_a_bound(exported, find, build_dir):
     found = json.loads(output)
     assert not found["complete"] and 0 < found["gap"] < 1
     assert found["lower_bound"] <= whole["best"]["seconds"] <= found["best"]["seconds"]
+    # What makes the gap.
+    left = found["best"]["seconds"] - found["lower_bound"]
+    assert sum(found["gap_parts"].values()) == pytest.approx(left, rel=1e-9)
+    assert {"bubbles", "kernels"} <= found["gap_parts"].keys()
 
 
 def test_python_finds_the_same(exported, find, tmp_path):
@@ -227,7 +247,9 @@ def test_misuse(exported, tool, build_dir, tmp_path):
     assert "expected a multiple of the 8 examples" in message(*usual, "--global-batch=12")
     assert message(*usual, "--microbatches=4", "--global-batch=32").endswith("found both")
     assert "has tp=4 and pp=2 (" in message(*usual, "--microbatches=4", "--fix=recompute=none,tp=4,pp=2")
-    assert "expected dp, tp, pp, " in message(*usual, "--microbatches=4", "--fix=up=2")
+    # The smallest set, not only one of which nothing can be left out.
+    assert "has tp=3 (" in message(*usual, "--microbatches=4", "--fix=dp=4,pp=2,tp=3")
+    assert "expected dp, tp, pp, cp, " in message(*usual, "--microbatches=4", "--fix=up=2")
     assert "expected bytes above 0" in message(*usual, "--microbatches=4", "--memory=much")
     assert "expected at most the 80.00 GiB of device a100" in message(*usual, "--microbatches=4", "--memory=81GiB")
     assert "absent.mlir" in message(tmp_path / "absent.mlir", *usual[1:], "--microbatches=4")

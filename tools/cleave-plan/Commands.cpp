@@ -2,12 +2,32 @@
 #include "tools/cleave-plan/Commands.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace cleave;
 using namespace cleave::plan;
 
 bool plan::hasPlacements(const Layout &layout) {
-  return layout.data * layout.tensor > 1;
+  return layout.numParts() > 1;
+}
+
+/// Optimizer states along the first dimension that all axes divide, where there is one.
+static void addStateRules(const Layout &layout, const Source &source, llvm::json::Array &rules) {
+  for (const ParameterGroup &group : source.parameters) {
+    for (auto [dim, size] : llvm::enumerate(group.shape)) {
+      if (size % layout.numParts())
+        continue;
+      std::string shard = llvm::formatv("S({0})", dim);
+      llvm::json::Object placement;
+      if (layout.data > 1)
+        placement["dp"] = shard;
+      if (layout.context > 1)
+        placement["cp"] = shard;
+      rules.push_back(llvm::json::Object{{"optimizer_states", group.pattern},
+                                         {"placement", std::move(placement)}});
+      break;
+    }
+  }
 }
 
 llvm::json::Object plan::makePlacements(const Layout &layout, const Source &source) {
@@ -18,7 +38,9 @@ llvm::json::Object plan::makePlacements(const Layout &layout, const Source &sour
   };
   // The ranks of the last axis are neighbours.
   addAxis(layout.dataInside ? "tp" : "dp", layout.dataInside ? layout.tensor : layout.data);
+  addAxis("cp", layout.context);
   addAxis(layout.dataInside ? "dp" : "tp", layout.dataInside ? layout.data : layout.tensor);
+  bool isSharded = layout.sharding == Sharding::Fsdp || layout.sharding == Sharding::FsdpOnce;
   if (layout.tensor > 1)
     for (const TensorRule &rule : source.rules) {
       bool isSequence = rule.style == "sequence";
@@ -29,18 +51,26 @@ llvm::json::Object plan::makePlacements(const Layout &layout, const Source &sour
         entry["dim"] = 1;
       rules.push_back(std::move(entry));
     }
+  if (layout.sharding == Sharding::Zero1)
+    addStateRules(layout, source, rules);
   if (layout.data > 1)
-    rules.push_back(llvm::json::Object{
-        {"style", layout.sharding == Sharding::Replicated ? "data" : "fsdp"}, {"axis", "dp"}});
+    rules.push_back(llvm::json::Object{{"style", isSharded ? "fsdp" : "data"}, {"axis", "dp"}});
+  if (layout.context > 1)
+    rules.push_back(
+        llvm::json::Object{{"style", "context"}, {"axis", "cp"}, {"shard_parameters", isSharded}});
   return llvm::json::Object{{"mesh", std::move(mesh)}, {"rules", std::move(rules)}};
 }
 
 std::vector<PassCall> plan::listPlacing(const Layout &layout, llvm::StringRef placements) {
   std::vector<PassCall> passes;
-  if (hasPlacements(layout))
-    passes = {{"annotate-placements", "plan=" + placements.str()},
-              {"propagate-placements", ""},
-              {"partition", ""}};
+  // Rows in the order of positions, so that those of a part of the sequence are together.
+  if (layout.context > 1)
+    passes.push_back({"sequence-major", "batch-shards=" + std::to_string(layout.data)});
+  if (hasPlacements(layout)) {
+    passes.push_back({"annotate-placements", "plan=" + placements.str()});
+    passes.push_back({"propagate-placements", ""});
+    passes.push_back({"partition", ""});
+  }
   passes.push_back({"cse", ""});
   passes.push_back({"canonicalize", ""});
   return passes;
@@ -82,8 +112,8 @@ std::string plan::makePipeline(llvm::ArrayRef<PassCall> passes) {
   std::vector<std::string> texts;
   for (const PassCall &pass : passes) {
     std::string text = pass.name + (pass.options.empty() ? "" : "{" + pass.options + "}");
-    // What works on one function at a time.
-    texts.push_back(pass.name == "overlap-communication" ? "func.func(" + text + ")" : text);
+    bool isOfFunctions = pass.name == "overlap-communication" || pass.name == "sequence-major";
+    texts.push_back(isOfFunctions ? "func.func(" + text + ")" : text);
   }
   return llvm::join(texts, ",");
 }

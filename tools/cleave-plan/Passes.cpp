@@ -59,30 +59,44 @@ static llvm::Error runPasses(ModuleOp module, ArrayRef<PassCall> passes) {
 
 /// Of ops that no pass after placement leaves out or moves out of the microbatch: all but copies,
 /// casts, and what depends on parameters alone. `isGlobal`: none that --partition may build
-/// otherwise either.
-static std::vector<cost::OpWork> listWork(func::FuncOp microbatch, bool isGlobal) {
+/// otherwise either. `isCut`: what is recomputed is decided.
+static std::vector<std::pair<Operation *, cost::OpWork>>
+listWork(func::FuncOp microbatch, bool isGlobal, bool isCut = false) {
   llvm::DenseSet<Value> constant;
   for (unsigned index = 0; index < microbatch.getNumArguments(); ++index) {
     train::RoleAttr role = train::getArgumentRole(microbatch, index);
     if (role && role.getKind() == train::RoleKind::Parameter)
       constant.insert(microbatch.getArgument(index));
   }
-  std::vector<cost::OpWork> works;
+  std::vector<std::pair<Operation *, cost::OpWork>> works;
   for (Operation &op : microbatch.front().without_terminator()) {
     if (llvm::all_of(op.getOperands(), [&](Value value) { return constant.contains(value); })) {
       constant.insert(op.result_begin(), op.result_end());
       continue;
     }
-    if (!isa<aten::AtenDialect>(op.getDialect()) || mayBeLeftOut(&op))
+    if (!isa<aten::AtenDialect>(op.getDialect()) || (!isCut && mayBeLeftOut(&op)))
       continue;
     cost::OpWork work = aten::describeWork(&op);
     if (work.kernels == 0 || op.hasTrait<aten::CopyLike>() ||
         (isGlobal && work.kind == cost::OpWork::Bytes &&
          !placement::getForms(op.getName()).empty()))
       continue;
-    works.push_back(work);
+    works.emplace_back(&op, work);
   }
   return works;
+}
+
+struct PassRunner::Samples {
+  Kept kept;
+  std::vector<int64_t> cuts;
+  /// By class: the stages of one layer and of two.
+  std::map<unsigned, unsigned> single, pair;
+  std::vector<int64_t> first; // by stage
+};
+
+static KernelTime getTime(const cost::Cluster &cluster, const cost::OpWork &work) {
+  return {cost::timeOf(cluster, work, {}) + work.kernels * cluster.device.kernelSeconds,
+          work.kernels * cluster.device.hostSeconds};
 }
 
 llvm::Error PassRunner::prepare() {
@@ -91,17 +105,17 @@ llvm::Error PassRunner::prepare() {
     OwningOpRef<ModuleOp> module = source.module->clone();
     if (llvm::Error error = runPasses(*module, listPlacing(Layout(), "")))
       return error;
-    auto program = train::getProgram(*module);
-    if (failed(program))
+    auto functions = train::getProgram(*module);
+    if (failed(functions))
       return makeError("{0}: is not sound after --cse --canonicalize", source.facts.path);
     std::vector<CountedWork> &counted = works.emplace_back();
     simulate::ProgramWork widths;
-    for (const cost::OpWork &work : listWork(program->microbatch, /*isGlobal=*/true)) {
+    for (const auto &[op, work] : listWork(functions->microbatch, /*isGlobal=*/true)) {
       bool isProduct = work.kind == cost::OpWork::Product;
       widths.flopsOfWidth[size_t(isProduct ? work.product.width : work.width)] +=
           cost::flopsOf(work);
-      auto found =
-          llvm::find_if(counted, [&](const CountedWork &each) { return each.work == work; });
+      auto found = llvm::find_if(
+          counted, [&, &work = work](const CountedWork &each) { return each.work == work; });
       if (found == counted.end())
         counted.push_back({work, 1});
       else
@@ -109,35 +123,65 @@ llvm::Error PassRunner::prepare() {
     }
     if (llvm::Error error = simulate::checkWidth(cluster, widths))
       return error;
+    auto found = Layers::find(source);
+    layers.push_back(found ? std::optional(std::move(*found)) : std::nullopt);
+    if (!found) {
+      llvm::consumeError(found.takeError());
+      continue;
+    }
+    auto program = unsigned(layers.size() - 1);
+    if (auto shortened = keep(program, chooseSamples(program).kept); !shortened) {
+      llvm::consumeError(shortened.takeError());
+      layers.back() = std::nullopt;
+    }
   }
   return llvm::Error::success();
 }
 
-double PassRunner::getKernelSeconds(unsigned program, double parts) const {
-  auto [entry, isNew] = kernelSeconds.try_emplace({program, parts}, 0);
+KernelTime PassRunner::getKernelTime(unsigned program, double parts) const {
+  auto [entry, isNew] = kernelTimes.try_emplace({program, parts});
   if (isNew)
-    for (const CountedWork &each : works[program])
-      entry->second += each.count * leastSeconds(cluster.device, each.work, parts);
+    for (const CountedWork &each : works[program]) {
+      entry->second.device += each.count * leastSeconds(cluster.device, each.work, parts);
+      entry->second.host += each.count * each.work.kernels * cluster.device.hostSeconds;
+    }
   return entry->second;
 }
 
-/// The layout as far as placement depends on it.
+//===----------------------------------------------------------------------===//
+// Programs with placements
+//===----------------------------------------------------------------------===//
+
+/// The layout as far as the local program depends on it. Which ranks are neighbours changes only
+/// how far those of a group are apart.
 static Layout getPlacedPart(Layout layout) {
   layout.pipeline = 1;
+  layout.dataInside = false;
   if (layout.sharding == Sharding::FsdpOnce)
     layout.sharding = Sharding::Fsdp;
   return layout;
 }
 
-llvm::Expected<ModuleOp> PassRunner::place(const Layout &layout) {
+/// The program without the layers that are not kept.
+llvm::Expected<OwningOpRef<ModuleOp>> PassRunner::keep(unsigned program, const Kept &kept) const {
+  if (kept.empty())
+    return OwningOpRef<ModuleOp>(sources[program].module->clone());
+  return layers[program]->keep(kept);
+}
+
+llvm::Expected<ModuleOp> PassRunner::place(const Layout &layout, const Kept &kept) {
   Layout key = getPlacedPart(layout);
-  auto found = llvm::find_if(placed, [&](const Placed &each) { return each.layout == key; });
+  auto found = llvm::find_if(
+      placed, [&](const Placed &each) { return each.layout == key && each.kept == kept; });
   if (found != placed.end()) {
     std::rotate(placed.begin(), found, std::next(found));
     return placed.front().module->get();
   }
   Source &source = sources[layout.program];
-  auto module = std::make_shared<OwningOpRef<ModuleOp>>(source.module->clone());
+  auto shortened = keep(layout.program, kept);
+  if (!shortened)
+    return shortened.takeError();
+  auto module = std::make_shared<OwningOpRef<ModuleOp>>(std::move(*shortened));
   llvm::SmallString<128> path;
   if (std::error_code code = llvm::sys::fs::createTemporaryFile("cleave-plan", "json", path))
     return makeError("cannot write a temporary file: {0}", code.message());
@@ -145,61 +189,264 @@ llvm::Expected<ModuleOp> PassRunner::place(const Layout &layout) {
   {
     std::error_code code;
     llvm::raw_fd_ostream os(path, code);
-    os << llvm::json::Value(makePlacements(layout, source));
+    os << llvm::json::Value(makePlacements(key, source));
   }
-  if (llvm::Error error = runPasses(module->get(), listPlacing(layout, path)))
+  if (llvm::Error error = runPasses(module->get(), listPlacing(key, path)))
     return std::move(error);
   ++numPartitioned;
-  placed.push_front({key, std::move(module)});
+  numLayers += kept.empty() ? source.facts.layers : llvm::count(kept, true);
+  placed.push_front({key, kept, std::move(module)});
   if (placed.size() > maxPlaced)
     placed.pop_back();
   return placed.front().module->get();
 }
 
-llvm::Expected<double> PassRunner::partition(const Layout &layout) {
-  auto module = place(layout);
+/// Of a program that has these layers, what the ops of each take.
+llvm::Expected<LayerTimes> PassRunner::timeLayers(const Layout &layout, const Kept &kept) {
+  auto module = place(layout, kept);
   if (!module)
     return module.takeError();
   Diagnostics diagnostics(module->getContext());
   auto program = train::getProgram(*module);
   if (failed(program))
     return diagnostics.makeError("the partitioned program is not sound");
-  double seconds = 0;
-  for (const cost::OpWork &work : listWork(program->microbatch, /*isGlobal=*/false))
-    seconds += cost::timeOf(cluster, work, {}) + work.kernels * cluster.device.kernelSeconds;
-  return seconds;
+  auto graph = backward::JointGraph::create(program->microbatch, /*mayLackBackward=*/true);
+  if (failed(graph))
+    return diagnostics.makeError("the partitioned program has no forward and backward");
+  std::vector<int64_t> numbers = {0};
+  const Source &source = sources[layout.program];
+  std::vector<std::string> modules;
+  for (int64_t layer = 1; layer < source.facts.layers; ++layer)
+    if (kept.empty() || kept[size_t(layer)]) {
+      numbers.push_back(layer);
+      modules.push_back(source.layers + "." + std::to_string(layer));
+    }
+  auto map = mapLayers(*graph, modules);
+  LayerTimes times;
+  times.forward.resize(size_t(source.facts.layers));
+  times.backward = times.forward;
+  for (const auto &[op, work] : listWork(program->microbatch, /*isGlobal=*/false)) {
+    KernelTime time = getTime(cluster, work);
+    // A program that cannot be cut has no stages either.
+    std::optional<unsigned> stage = 0;
+    if (succeeded(map))
+      stage = map->ops.contains(op) ? std::optional(map->ops.lookup(op)) : std::nullopt;
+    (!stage                 ? times.shared
+     : graph->isForward(op) ? times.forward[size_t(numbers[*stage])]
+                            : times.backward[size_t(numbers[*stage])]) += time;
+  }
+  return std::move(times);
+}
+
+PassRunner::Samples PassRunner::chooseSamples(unsigned program) const {
+  const Layers &known = *layers[program];
+  Samples samples;
+  samples.kept.assign(size_t(known.size()), false);
+  auto add = [&](int64_t layer, int64_t count, std::map<unsigned, unsigned> &stages) {
+    stages[known.getClass(layer)] = unsigned(samples.first.size());
+    samples.first.push_back(layer);
+    if (layer > 0)
+      samples.cuts.push_back(layer);
+    std::fill_n(samples.kept.begin() + layer, count, true);
+  };
+  for (int64_t layer = 0; layer < known.size(); ++layer) {
+    unsigned kind = known.getClass(layer);
+    if (!samples.single.count(kind)) {
+      add(layer, 1, samples.single);
+    } else if (!samples.pair.count(kind) && layer + 1 < known.size() &&
+               known.getClass(layer + 1) == kind) {
+      add(layer, 2, samples.pair);
+      ++layer;
+    }
+  }
+  return samples;
+}
+
+/// What each layer takes and keeps, where stages recompute. Where two layers are in a stage, one
+/// more takes what both take more than one; what one by itself takes beyond that is shared.
+void PassRunner::timeRecomputed(const Layout &layout, const Samples &samples, Recompute recompute,
+                                LayerTimes::Recomputed &times) {
+  auto global = place(layout, samples.kept);
+  if (!global)
+    return llvm::consumeError(global.takeError());
+  Shape shape{layout};
+  shape.recompute = recompute;
+  OwningOpRef<ModuleOp> module(global->clone());
+  std::vector<PassCall> passes = listStaging(shape, sources[layout.program], samples.cuts);
+  if (llvm::Error error = runPasses(*module, llvm::ArrayRef(passes).take_front(1)))
+    return llvm::consumeError(std::move(error));
+  Diagnostics diagnostics(global->getContext());
+  auto stages = pipeline::getStages(*module);
+  if (failed(stages))
+    return;
+  auto work = pipeline::measureStages(*stages, {});
+  if (failed(work))
+    return;
+  struct Sample {
+    KernelTime backward;
+    double saved = 0;
+  };
+  std::vector<Sample> found;
+  for (auto [functions, stage] : llvm::zip_equal(*stages, work->stages)) {
+    Sample &sample = found.emplace_back();
+    sample.saved = stage.savedBytes;
+    if (functions.backward)
+      for (const auto &[op, work] :
+           listWork(functions.backward, /*isGlobal=*/false, /*isCut=*/true))
+        sample.backward += getTime(cluster, work);
+  }
+  // The part that a stage has once, at the most.
+  Sample shared;
+  auto spare = [](const Sample &one, const Sample &two) {
+    return Sample{{std::max(2 * one.backward.device - two.backward.device, 0.0),
+                   std::max(2 * one.backward.host - two.backward.host, 0.0)},
+                  std::max(2 * one.saved - two.saved, 0.0)};
+  };
+  for (auto [kind, pair] : samples.pair) {
+    Sample once = spare(found[samples.single.at(kind)], found[pair]);
+    shared.backward.device = std::max(shared.backward.device, once.backward.device);
+    shared.backward.host = std::max(shared.backward.host, once.backward.host);
+    shared.saved = std::max(shared.saved, once.saved);
+  }
+  const Layers &known = *layers[layout.program];
+  for (int64_t layer = 0; layer < known.size(); ++layer) {
+    const Sample &one = found[samples.single.at(known.getClass(layer))];
+    times.backward.push_back({std::max(one.backward.device - shared.backward.device, 0.0),
+                              std::max(one.backward.host - shared.backward.host, 0.0)});
+    times.savedBytes.push_back(std::max(one.saved - shared.saved, 0.0));
+  }
+}
+
+llvm::Expected<LayerTimes> PassRunner::partition(const Layout &layout) {
+  Layout key = getPlacedPart(layout);
+  // Where parameters lie does not change what is computed from them.
+  key.sharding = Sharding::Replicated;
+  for (const auto &[known, found] : times)
+    if (known == key)
+      return found;
+  const std::optional<Layers> &known = layers[layout.program];
+  if (!known) {
+    auto found = timeLayers(key, {});
+    if (found)
+      times.emplace_back(key, *found);
+    return found;
+  }
+  Samples samples = chooseSamples(layout.program);
+  auto some = timeLayers(key, samples.kept);
+  if (!some)
+    return some;
+  LayerTimes all;
+  all.shared = some->shared;
+  for (int64_t layer = 0; layer < known->size(); ++layer) {
+    auto chosen = size_t(samples.first[samples.single[known->getClass(layer)]]);
+    all.forward.push_back(some->forward[chosen]);
+    all.backward.push_back(some->backward[chosen]);
+  }
+  for (Recompute recompute : {Recompute::None, Recompute::Cheap, Recompute::Full})
+    timeRecomputed(key, samples, recompute, all.recomputed[size_t(recompute)]);
+  times.emplace_back(key, all);
+  return all;
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+PassRunner::Stages PassRunner::chooseStages(const Shape &shape, bool isWhole) const {
+  Stages stages;
+  std::vector<int64_t> cuts = space.listCuts(shape);
+  const std::optional<Layers> &known = layers[shape.layout.program];
+  if (isWhole || !known || cuts.empty()) {
+    stages.cuts = cuts;
+    for (unsigned stage = 0; stage <= cuts.size(); ++stage)
+      stages.sameAs.push_back(stage);
+    return stages;
+  }
+  stages.kept.assign(size_t(known->size()), false);
+  std::map<std::vector<unsigned>, unsigned> numbers;
+  cuts.push_back(known->size());
+  int64_t begin = 0;
+  for (int64_t end : cuts) {
+    std::vector<unsigned> classes;
+    for (int64_t layer = begin; layer < end; ++layer)
+      classes.push_back(known->getClass(layer));
+    auto [number, isNew] = numbers.try_emplace(classes, numbers.size());
+    stages.sameAs.push_back(number->second);
+    if (isNew) {
+      std::fill(stages.kept.begin() + begin, stages.kept.begin() + end, true);
+      if (begin > 0)
+        stages.cuts.push_back(begin);
+    }
+    begin = end;
+  }
+  if (llvm::all_of(stages.kept, [](bool kept) { return kept; }))
+    stages.kept.clear();
+  return stages;
+}
+
+/// The distances of groups on a mesh whose axes lie the other way round.
+static void reorderGroups(const Layout &layout, simulate::ProgramWork &work) {
+  for (simulate::ProcessGroup &group : work.groups) {
+    llvm::SmallVector<llvm::StringRef> axes;
+    llvm::StringRef(group.axes).split(axes, ", ");
+    // From the inside: neighbours along the batch, then along the products.
+    group.ranks.stride = llvm::is_contained(axes, "dp") ? 1 : layout.data;
+  }
 }
 
 llvm::Expected<StagedProgram> PassRunner::stage(const Shape &shape) {
-  auto global = place(shape.layout);
+  auto staged = stage(shape, chooseStages(shape, /*isWhole=*/false));
+  return staged;
+}
+
+llvm::Expected<StagedProgram> PassRunner::stageWhole(const Shape &shape) {
+  return stage(shape, chooseStages(shape, /*isWhole=*/true));
+}
+
+llvm::Expected<StagedProgram> PassRunner::stage(const Shape &shape, const Stages &chosen) {
+  auto global = place(shape.layout, chosen.kept);
   if (!global)
     return global.takeError();
   const Source &source = sources[shape.layout.program];
   auto module = std::make_shared<OwningOpRef<ModuleOp>>(global->clone());
-  if (llvm::Error error =
-          runPasses(module->get(), listStaging(shape, source, space.listCuts(shape))))
+  if (llvm::Error error = runPasses(module->get(), listStaging(shape, source, chosen.cuts)))
     return std::move(error);
   Diagnostics diagnostics(global->getContext());
-  auto stages = std::make_shared<std::vector<train::ProgramFunctions>>();
-  bool isStaged = shape.numStages() > 1;
-  if (isStaged) {
+  std::vector<train::ProgramFunctions> carried;
+  if (shape.numStages() > 1) {
     auto found = pipeline::getStages(module->get());
     if (failed(found))
       return diagnostics.makeError("the stages are not sound");
-    *stages = std::move(*found);
+    carried = std::move(*found);
   } else {
     auto program = train::getProgram(module->get(), train::ProgramForms::Any);
     if (failed(program))
       return diagnostics.makeError("the program is not sound");
-    stages->push_back(std::move(*program));
+    carried.push_back(std::move(*program));
   }
   pipeline::MeasureOptions options;
   options.ranks = shape.layout.pipeline;
-  auto work = pipeline::measureStages(*stages, options);
+  auto work = pipeline::measureStages(carried, options);
   if (failed(work))
     return diagnostics.makeError("the stages cannot be measured");
+  if (shape.layout.dataInside)
+    reorderGroups(shape.layout, *work);
   StagedProgram program;
   program.work = std::move(*work);
+  auto stages = std::make_shared<std::vector<train::ProgramFunctions>>();
+  std::vector<simulate::StageWork> works = std::move(program.work.stages);
+  std::vector<std::optional<unsigned>> firsts(works.size());
+  program.work.stages.clear();
+  for (auto [stage, number] : llvm::enumerate(chosen.sameAs)) {
+    stages->push_back(carried[number]);
+    simulate::StageWork each = works[number];
+    // Of those that take as long the first in the order of stages.
+    unsigned like = each.likeStage.value_or(number);
+    each.likeStage = firsts[like];
+    if (!firsts[like])
+      firsts[like] = unsigned(stage);
+    program.work.stages.push_back(std::move(each));
+  }
   program.complete = [module, stages](schedule::Schedule &schedule) -> llvm::Error {
     Diagnostics diagnostics(module->get().getContext());
     Location location = module->get().getLoc();

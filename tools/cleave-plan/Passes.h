@@ -4,15 +4,16 @@
 #define CLEAVE_TOOLS_CLEAVE_PLAN_PASSES_H
 
 #include "lib/plan/Search.h"
-#include "tools/cleave-plan/Source.h"
+#include "tools/cleave-plan/Layers.h"
 
 #include <deque>
 #include <map>
 
 namespace cleave::plan {
 
-/// Runs the passes of plans on the exports, and measures what comes out. A program is partitioned
-/// once for all plans that place it alike.
+/// Runs the passes of plans on the exports, and measures what comes out. Of stages with equal
+/// layers only one is carried out: it tells all. A program is partitioned once for all plans that
+/// place it alike.
 class PassRunner : public Programs {
 public:
   PassRunner(const Space &space, std::vector<Source> &sources, const cost::Cluster &cluster)
@@ -21,21 +22,41 @@ public:
   /// Prepares the exports; fails where a pass does.
   llvm::Error prepare();
 
-  double getKernelSeconds(unsigned program, double parts) const override;
-  double getStateBytes(unsigned program) const override { return sources[program].stateBytes; }
-  llvm::Expected<double> partition(const Layout &layout) override;
+  KernelTime getKernelTime(unsigned program, double parts) const override;
+  ProgramBytes getBytes(unsigned program) const override { return sources[program].bytes; }
+  llvm::Expected<LayerTimes> partition(const Layout &layout) override;
   llvm::Expected<StagedProgram> stage(const Shape &shape) override;
+  llvm::Expected<StagedProgram> stageWhole(const Shape &shape) override;
 
-  /// How many programs were partitioned.
+  /// How many programs were partitioned, and how many layers they had.
   unsigned numPartitioned = 0;
+  int64_t numLayers = 0;
 
 private:
+  /// Layers of a program that are there; empty: all.
+  using Kept = std::vector<bool>;
   struct Placed {
     Layout layout;
+    Kept kept;
     std::shared_ptr<mlir::OwningOpRef<mlir::ModuleOp>> module;
   };
+  /// The stages of a plan, and those that are carried out.
+  struct Stages {
+    Kept kept;
+    std::vector<int64_t> cuts;    ///< of those carried out
+    std::vector<unsigned> sameAs; ///< by stage: the one carried out, by number
+  };
 
-  llvm::Expected<mlir::ModuleOp> place(const Layout &layout);
+  llvm::Expected<mlir::ModuleOp> place(const Layout &layout, const Kept &kept);
+  llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> keep(unsigned program, const Kept &kept) const;
+  Stages chooseStages(const Shape &shape, bool isWhole) const;
+  llvm::Expected<StagedProgram> stage(const Shape &shape, const Stages &stages);
+  llvm::Expected<LayerTimes> timeLayers(const Layout &layout, const Kept &kept);
+  /// One layer of each kind by itself and, where there are, two neighbours of the kind.
+  struct Samples;
+  Samples chooseSamples(unsigned program) const;
+  void timeRecomputed(const Layout &layout, const Samples &samples, Recompute recompute,
+                      LayerTimes::Recomputed &times);
 
   const Space &space;
   std::vector<Source> &sources;
@@ -45,9 +66,11 @@ private:
     cost::OpWork work;
     double count = 0;
   };
-  /// By export: the work of ops that every plan runs.
+  /// By export: the work of ops that every plan runs; its layers, if some may be left out.
   std::vector<std::vector<CountedWork>> works;
-  mutable std::map<std::pair<unsigned, double>, double> kernelSeconds;
+  std::vector<std::optional<Layers>> layers;
+  mutable std::map<std::pair<unsigned, double>, KernelTime> kernelTimes;
+  std::vector<std::pair<Layout, LayerTimes>> times;
   std::deque<Placed> placed; // the last used first
 };
 

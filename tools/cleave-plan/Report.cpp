@@ -24,7 +24,9 @@ std::string plan::describe(const Plan &plan, const Space &space) {
     auto key = Key(index);
     bool isIdle = (key == Key::Order && !layout.dataInside) ||
                   (key == Key::Sequence && !layout.sequence) ||
-                  (key == Key::Sharding && layout.data == 1) ||
+                  (key == Key::Sharding && layout.data * layout.context == 1) ||
+                  (key == Key::Context && layout.context == 1) ||
+                  (key == Key::Ends && plan.shape.ends == 0) ||
                   (key == Key::Chunks && plan.shape.chunks == 1) ||
                   (key == Key::Schedule && layout.pipeline == 1);
     if (isIdle)
@@ -57,6 +59,24 @@ static double getGap(const Found &found) {
   return std::max(seconds - found.result.bound, 0.0) / seconds;
 }
 
+/// What makes the gap: the parts of the best plan's step that the bound leaves out, in seconds. The
+/// bound has kernels, and waiting for the first ones in a pipeline.
+static std::vector<simulate::Part> listGap(const Found &found) {
+  const Step &step = found.result.getBest()->step;
+  double rest = std::max(step.seconds - found.result.bound, 0.0);
+  std::vector<simulate::Part> parts;
+  auto add = [&](std::string name, double seconds) {
+    seconds = std::min(seconds, rest);
+    rest -= seconds;
+    parts.push_back({std::move(name), seconds});
+  };
+  for (const simulate::Part &part : step.exposed)
+    add("waits for " + part.name, part.seconds);
+  add("bubbles", step.bubble);
+  add("kernels", rest);
+  return parts;
+}
+
 static llvm::StringRef describe(LayoutReport::Kind kind) {
   switch (kind) {
   case LayoutReport::Open:
@@ -78,7 +98,9 @@ static std::string describeLayout(const Layout &layout, const Space &space) {
   std::string text =
       llvm::formatv("dp={0} tp={1} pp={2}", layout.data, layout.tensor, layout.pipeline);
   Plan plan{{layout}, ""};
-  if (layout.data > 1)
+  if (layout.context > 1)
+    text += llvm::formatv(" cp={0}", layout.context);
+  if (layout.data * layout.context > 1)
     text += " parameters=" + getValue(plan, Key::Sharding, space.programs);
   if (layout.sequence)
     text += " sequence=yes";
@@ -128,10 +150,17 @@ void plan::printText(const Found &found, llvm::raw_ostream &os) {
   os << llvm::formatv("no plan of the space takes less than {0:e4} s: gap {1:F2} %{2}\n",
                       result.bound, 100 * getGap(found),
                       result.isComplete ? "" : "; the search was stopped");
+  if (getGap(found) > 0) {
+    os << "of which";
+    for (const auto &[index, part] : llvm::enumerate(listGap(found)))
+      os << llvm::formatv("{0} {1} {2:F2} %", index ? "," : "", part.name,
+                          100 * part.seconds / best.step.seconds);
+    os << "\n";
+  }
   os << llvm::formatv("{0} plans simulated, {1} slower by their bounds, {2} refused by passes or "
-                      "schedules; {3} programs partitioned, {4:F1} s\n",
+                      "schedules; {3} programs partitioned ({5} layers), {4:F1} s\n",
                       result.candidates.size(), result.numClosed, result.numRefused,
-                      found.numPartitioned, found.seconds);
+                      found.numPartitioned, found.seconds, found.numLayers);
   llvm::ArrayRef<Candidate> others = llvm::ArrayRef(result.candidates).drop_front();
   for (const Candidate &other : others.take_front(found.numAlternatives)) {
     if (!other.fits)
@@ -180,6 +209,9 @@ static llvm::json::Object toJSON(const Candidate &candidate, const Space &space)
 llvm::json::Object plan::toJSON(const Found &found) {
   const SearchResult &result = found.result;
   llvm::json::Array alternatives, layouts, commands;
+  llvm::json::Object gapParts;
+  for (const simulate::Part &part : listGap(found))
+    gapParts[part.name] = part.seconds;
   for (const Candidate &other :
        llvm::ArrayRef(result.candidates).drop_front().take_front(found.numAlternatives))
     alternatives.push_back(::toJSON(other, found.space));
@@ -202,6 +234,7 @@ llvm::json::Object plan::toJSON(const Found &found) {
                             {"best", ::toJSON(*result.getBest(), found.space)},
                             {"lower_bound", result.bound},
                             {"gap", getGap(found)},
+                            {"gap_parts", std::move(gapParts)},
                             {"complete", result.isComplete},
                             {"simulated", int64_t(result.candidates.size())},
                             {"closed", int64_t(result.numClosed)},

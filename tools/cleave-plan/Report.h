@@ -22,6 +22,7 @@ struct Found {
   double memory = 0;
   double seconds = 0;
   unsigned numPartitioned = 0;
+  int64_t numLayers = 0; // of these programs
   unsigned numAlternatives = 5;
   bool explains = false;
 };

@@ -71,19 +71,55 @@ static std::pair<std::string, int64_t> findLayers(func::FuncOp microbatch) {
   return best;
 }
 
-static double countStateBytes(const train::ProgramFunctions &program) {
-  double bytes = 0;
+static ProgramBytes countBytes(const train::ProgramFunctions &program) {
+  ProgramBytes bytes;
   llvm::StringSet<> seen;
   for (func::FuncOp function : program.getFunctions())
     for (unsigned index = 0; index < function.getNumArguments(); ++index) {
       train::RoleAttr role = train::getArgumentRole(function, index);
-      bool isState = role && (role.getKind() == train::RoleKind::Parameter ||
-                              role.getKind() == train::RoleKind::OptimizerState);
-      if (isState && !function.getArgument(index).use_empty() &&
+      bool isParameter = role && role.getKind() == train::RoleKind::Parameter;
+      bool isState = role && role.getKind() == train::RoleKind::OptimizerState;
+      bool isGradient = role && role.getKind() == train::RoleKind::Gradient;
+      if ((isParameter || isState || isGradient) && !function.getArgument(index).use_empty() &&
           seen.insert(role.getFileName()).second)
-        bytes += double(memory::getByteSize(function.getArgument(index).getType()));
+        (isParameter  ? bytes.parameters
+         : isGradient ? bytes.gradients
+                      : bytes.states) +=
+            double(memory::getByteSize(function.getArgument(index).getType()));
     }
   return bytes;
+}
+
+std::string plan::withoutNumber(StringRef name, StringRef layers) {
+  StringRef rest = name;
+  if (layers.empty() || !rest.consume_front(layers) || !rest.consume_front("."))
+    return name.str();
+  return (layers + ".*." + rest.split('.').second).str();
+}
+
+/// Parameters that have optimizer states of their shape.
+static std::vector<ParameterGroup> groupParameters(const Source &source) {
+  std::map<std::string, ParameterGroup> groups;
+  func::FuncOp update = source.functions.update;
+  for (BlockArgument argument : update.getArguments()) {
+    train::RoleAttr role = train::getArgumentRole(update, argument.getArgNumber());
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    bool isState = role && role.getKind() == train::RoleKind::OptimizerState;
+    if (!type || !isState)
+      continue;
+    std::string pattern = withoutNumber(role.getNameOrEmpty(), source.layers);
+    ParameterGroup &group = groups[pattern];
+    group.pattern = pattern;
+    // Of a scalar state, such as a count of steps, there is nothing to shard.
+    if (type.getRank() > 0)
+      group.shape.assign(type.getShape().begin(), type.getShape().end());
+    group.hasStates |= type.getRank() > 0;
+  }
+  std::vector<ParameterGroup> list;
+  for (auto &[name, group] : groups)
+    if (group.hasStates)
+      list.push_back(std::move(group));
+  return list;
 }
 
 llvm::Expected<Source> plan::readSource(MLIRContext &context, StringRef path) {
@@ -116,8 +152,11 @@ llvm::Expected<Source> plan::readSource(MLIRContext &context, StringRef path) {
   for (unsigned index = 0; index < microbatch.getNumArguments(); ++index) {
     train::RoleAttr role = train::getArgumentRole(microbatch, index);
     auto type = dyn_cast<RankedTensorType>(microbatch.getArgument(index).getType());
-    if (role && role.getKind() == train::RoleKind::Input && role.getBatch() && type && !batch)
-      batch = type.getDimSize(*role.getBatch());
+    if (!role || role.getKind() != train::RoleKind::Input || !role.getBatch() || !type || batch)
+      continue;
+    batch = type.getDimSize(*role.getBatch());
+    if (type.getRank() > 1 && *role.getBatch() == 0)
+      source.facts.tokens = type.getDimSize(1);
   }
   if (!batch)
     return makeError("{0}: expected an input with a batch dimension, found none", path);
@@ -128,6 +167,7 @@ llvm::Expected<Source> plan::readSource(MLIRContext &context, StringRef path) {
       llvm::any_of(source.rules, [](const TensorRule &rule) { return rule.style != "sequence"; });
   source.facts.hasSequenceRules =
       llvm::any_of(source.rules, [](const TensorRule &rule) { return rule.style == "sequence"; });
-  source.stateBytes = countStateBytes(source.functions);
+  source.parameters = groupParameters(source);
+  source.bytes = countBytes(source.functions);
   return std::move(source);
 }

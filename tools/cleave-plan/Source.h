@@ -3,7 +3,7 @@
 #ifndef CLEAVE_TOOLS_CLEAVE_PLAN_SOURCE_H
 #define CLEAVE_TOOLS_CLEAVE_PLAN_SOURCE_H
 
-#include "lib/plan/Space.h"
+#include "lib/plan/Search.h"
 #include "lib/support/Error.h"
 
 #include "dialects/train/Program.h"
@@ -16,6 +16,14 @@ struct TensorRule {
   std::string style;   ///< colwise, rowwise, sequence
 };
 
+/// Parameters of one shape whose names differ in the number of their layer only.
+struct ParameterGroup {
+  std::string pattern; ///< of docs/plans.md
+  llvm::SmallVector<int64_t> shape;
+  /// Optimizer states of their shape, which can be sharded as they are.
+  bool hasStates = false;
+};
+
 /// An export: one microbatch on one device.
 struct Source {
   ProgramFacts facts;
@@ -24,7 +32,8 @@ struct Source {
   /// The path of the layers, without their numbers: "h", "model.layers".
   std::string layers;
   std::vector<TensorRule> rules;
-  double stateBytes = 0;
+  std::vector<ParameterGroup> parameters;
+  ProgramBytes bytes;
 };
 
 /// Reads a program, and finds its layers and the modules that tensor parallelism divides. Errors
@@ -34,6 +43,9 @@ llvm::Expected<Source> readSource(mlir::MLIRContext &context, llvm::StringRef pa
 /// Whether a pass after placement may leave the op out: what a checkpoint tag asks to be
 /// recomputed.
 bool mayBeLeftOut(mlir::Operation *op);
+
+/// "h.3.mlp.weight" as "h.*.mlp.weight".
+std::string withoutNumber(llvm::StringRef name, llvm::StringRef layers);
 
 /// Products in the order of the forward: those of the residual stream are divided by columns, those
 /// of what they make by rows. Embeddings of inputs are divided by rows.

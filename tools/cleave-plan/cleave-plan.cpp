@@ -44,9 +44,9 @@ static cl::opt<int64_t>
     batchOption("global-batch", cl::cat(category), cl::init(0), cl::value_desc("N"),
                 cl::desc("Examples of a step: microbatches follow from each program's batch"));
 static cl::opt<std::string> fixOption("fix", cl::cat(category), cl::value_desc("tp=2,..."),
-                                      cl::desc("What is not to be chosen: dp, tp, pp, neighbours, "
-                                               "sequence, parameters, chunks, recompute, "
-                                               "schedule, microbatches"));
+                                      cl::desc("What is not to be chosen: dp, tp, pp, cp, "
+                                               "neighbours, sequence, parameters, chunks, ends, "
+                                               "recompute, schedule, microbatches"));
 static cl::opt<std::string> limitOption("time-limit", cl::cat(category), cl::init("60"),
                                         cl::value_desc("seconds"),
                                         cl::desc("Time in all (60 if not given)"));
@@ -69,6 +69,10 @@ static cl::opt<bool> exhaustiveOption("exhaustive", cl::cat(category),
 static cl::opt<unsigned> sampleOption("sample", cl::cat(category), cl::init(0), cl::value_desc("N"),
                                       cl::desc("Simulate that many random plans as well, and fail "
                                                "if one is faster than the lower bound"));
+static cl::opt<bool>
+    confirmOption("confirm", cl::cat(category),
+                  cl::desc("Carry out random plans with all of their layers as well, and fail if "
+                           "that is not what one of equal layers said"));
 static cl::opt<uint64_t> seedOption("seed", cl::cat(category), cl::init(1), cl::value_desc("N"),
                                     cl::desc("Seed of --sample (1 if not given)"));
 
@@ -108,11 +112,11 @@ static llvm::Expected<std::vector<Source>> readSources(mlir::MLIRContext &contex
     auto source = readSource(context, path);
     if (!source)
       return source.takeError();
-    if (!sources.empty() && sources.front().stateBytes != source->stateBytes)
+    if (!sources.empty() && sources.front().bytes != source->bytes)
       return makeError("{0}: expected an export of the same model as {1}, found one with {2} bytes "
                        "of parameters and optimizer states instead of {3}",
-                       path, sources.front().facts.path, source->stateBytes,
-                       sources.front().stateBytes);
+                       path, sources.front().facts.path, source->bytes.sum(),
+                       sources.front().bytes.sum());
     int64_t batch = source->facts.batch;
     if (hasBatch && batchOption % batch)
       return makeError("--global-batch: expected a multiple of the {0} examples of {1}, found {2}",
@@ -144,6 +148,9 @@ static llvm::Error checkSample(const Space &space, Search &search, const SearchR
       ++numRefused;
       continue;
     }
+    if (confirmOption)
+      if (llvm::Error error = search.confirm(*candidate))
+        return makeError("{0}: {1}", describe(plan, space), llvm::toString(std::move(error)));
     if (candidate->step.maxMemory() > memory) {
       ++numTooLarge;
       continue;
@@ -230,9 +237,15 @@ static llvm::Error runTool() {
   found.numAlternatives = alternativesOption;
   found.explains = explainOption;
   found.numPartitioned = programs.numPartitioned;
+  found.numLayers = programs.numLayers;
   found.seconds = timer.getSeconds();
   if (!result.getBest())
     return explainMemory(found);
+  // What is reported has been carried out as its commands do it.
+  if (llvm::Error error = search.confirm(*result.getBest()))
+    return makeError("layers that look equal are not, please report this: {0}: {1}",
+                     describe(result.getBest()->plan, space), llvm::toString(std::move(error)));
+  found.seconds = timer.getSeconds();
   if (sampleOption)
     if (llvm::Error error = checkSample(space, search, result, memory))
       return error;
