@@ -5,9 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "lib/prove/Prover.h"
-
-#include "llvm/ADT/SetVector.h"
+#include "lib/prove/Blame.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -213,61 +211,6 @@ void Prover::explain(const Tensor &found, const Tensor &expected, const Result &
   finding.relation = "no relation to the expected value was found";
 }
 
-/// The line of an op's model and its name, as addresses.
-static std::pair<const void *, const void *> lineOf(Operation *op) {
-  return {op->getLoc().getAsOpaquePointer(), op->getName().getIdentifier().getAsOpaquePointer()};
-}
-
-void Prover::blame(const Result &result, size_t numGlobalTerms, Finding &finding) {
-  // A value of which GLOBAL has no part. Indices and marks are means to other values.
-  auto isNew = [&](mlir::Value value) {
-    auto type = dyn_cast<RankedTensorType>(dist::valueTypeOf(value.getType()));
-    return type && !isa<IntegerType>(type.getElementType()) &&
-           llvm::any_of(localValues[value].meaning, [&](const Summand &summand) {
-             return summand.reference.term >= numGlobalTerms;
-           });
-  };
-  llvm::SetVector<mlir::Value> slice;
-  slice.insert(result.returned);
-  llvm::SmallPtrSet<Operation *, 32> ops;
-  for (unsigned i = 0; i < slice.size(); ++i) {
-    auto source = passed.find(slice[i]);
-    if (source != passed.end())
-      slice.insert(source->second);
-    Operation *op = slice[i].getDefiningOp();
-    // What becomes a value of GLOBAL again was right.
-    if (!op || !isNew(slice[i]))
-      continue;
-    ops.insert(op);
-    slice.insert_range(op->getOperands());
-  }
-  // The first of them in the program.
-  numberOps();
-  for (Operation *op : ops)
-    if (!llvm::any_of(op->getOperands(), isNew) &&
-        (!finding.op || placesOfOps.lookup(op) < placesOfOps.lookup(finding.op)))
-      finding.op = op;
-  if (!finding.op)
-    finding.op = result.returned.getDefiningOp();
-  if (!finding.op)
-    return;
-  finding.reason = unknowns.lookup(finding.op);
-  if (finding.reason.empty())
-    narrow(finding);
-  finding.counterpart = opsOfLines.lookup(lineOf(finding.op));
-}
-
-void Prover::numberOps() {
-  if (!placesOfOps.empty())
-    return;
-  local.walk<WalkOrder::PreOrder>(
-      [&](Operation *op) { placesOfOps.try_emplace(op, placesOfOps.size()); });
-  global.walk([&](Operation *op) {
-    if (!isa<func::FuncOp, ModuleOp>(op))
-      opsOfLines.try_emplace(lineOf(op), op);
-  });
-}
-
 FailureOr<Proof> Prover::run(const ProveOptions &options) {
   terms.setDeadline(options.deadline);
   if (options.broken)
@@ -317,12 +260,18 @@ FailureOr<Proof> Prover::run(const ProveOptions &options) {
   checkStep(*globalParts, *localParts);
   if (failed(checkSchedule()))
     return failure();
+  SmallVector<std::pair<const Result *, size_t>> wrong;
+  SmallVector<mlir::Value> proved;
   for (const Result &result : results) {
     size_t before = proof.findings.size();
     compare(result);
     if (proof.findings.size() > before)
-      blame(result, numGlobalTerms, proof.findings.back());
+      wrong.push_back({&result, before});
+    else
+      proved.push_back(result.returned);
   }
+  if (!wrong.empty() && !terms.isLate())
+    Blame(*this, numGlobalTerms).explain(wrong, proof.findings, proved);
   // What GLOBAL returns, LOCAL must return too.
   llvm::StringMap<bool> isReturned;
   for (const Result &result : results)

@@ -135,19 +135,7 @@ private:
   mlir::LogicalResult checkSchedule();
   void compare(const Result &result);
   void explain(const Tensor &found, const Tensor &expected, const Result &result, Finding &finding);
-  void blame(const Result &result, size_t numGlobalTerms, Finding &finding);
-  /// For blame: the places of LOCAL's ops, and the first op of GLOBAL of each line and name.
-  void numberOps();
-  llvm::DenseMap<mlir::Operation *, unsigned> placesOfOps;
-  llvm::DenseMap<std::pair<const void *, const void *>, mlir::Operation *> opsOfLines;
-
-  /// How a value of LOCAL is one of GLOBAL: it lies somehow, or is that times a number; or cannot
-  /// be said, where none is from its line.
-  enum class Likeness : uint8_t { Alike, Term, Scaled, Unlike, NoCounterpart };
-  Likeness compareToCounterpart(mlir::Value value, std::string &relation);
-  void matchOps();
-  void narrow(Finding &finding);
-  llvm::DenseMap<mlir::Operation *, mlir::Operation *> counterparts;
+  friend class Blame;
 };
 
 llvm::StringRef nameOf(Part::Kind kind);

@@ -7,6 +7,7 @@ here reads a sharding rule or a type.
 
 import dataclasses
 import itertools
+import math
 
 import numpy as np
 
@@ -18,12 +19,21 @@ class Op:
     name: str
     inputs: tuple
     attributes: tuple = ()
+    microbatch: int | None = None  # of a step, which it belongs to
+    on: tuple | None = None  # how its result lies, as pairs, in a program with types
 
     def get(self, key):
         return dict(self.attributes)[key]
 
     def replace(self, **attributes):
-        return Op(self.name, self.inputs, tuple({**dict(self.attributes), **attributes}.items()))
+        changed = {**dict(self.attributes), **attributes}
+        return dataclasses.replace(self, attributes=tuple(changed.items()))
+
+    @property
+    def axes(self):
+        """Along which it communicates, major first."""
+        axes = self.get("axis")
+        return axes if isinstance(axes, tuple) else (axes,)
 
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "shift")
@@ -38,9 +48,10 @@ class Program:
     arguments: tuple  # of (shape, placement as pairs, dtype)
     ops: tuple
     results: tuple  # of (value, placement as pairs)
+    microbatches: tuple = ()  # of (argument, microbatch), for arguments that belong to one
 
-    def size(self, axis):
-        return dict(self.mesh)[axis]
+    def size(self, *axes):
+        return math.prod(dict(self.mesh)[axis] for axis in axes)
 
     def local_shape(self, shape, placement):
         shape = list(shape)
@@ -81,6 +92,16 @@ def infer(program, op, types):
     if name == "where":
         check(dtype == "i1" and types[1][1] == types[2][1] == "f64")
         return tuple(np.broadcast_shapes(*shapes)), "f64"
+    if name == "dropout":
+        check(dtype == "f64" and types[1:] == [((), "i64")] * 2)
+        return shapes[0], dtype
+    if name == "cat":
+        dim = op.get("dim")
+        check(dtype == types[1][1] == "f64" and len(shape) == len(shapes[1]) > dim)
+        rest = [n for i, n in enumerate(shape) if i != dim]
+        check(rest == [n for i, n in enumerate(shapes[1]) if i != dim])
+        shape[dim] += shapes[1][dim]
+        return tuple(shape), dtype
     if name == "cumsum":
         check(dtype == "f64" and op.get("dim") < len(shape))
         return shapes[0], dtype
@@ -136,15 +157,17 @@ def infer(program, op, types):
     if name == "embedding_dense_backward":
         check(dtype == "f64" and types[1][1] == "i64" and tuple(shape[:-1]) == shapes[1])
         return (op.get("num_weights"), shape[-1]), dtype
-    ranks = program.size(op.get("axis"))
-    check(dtype == "f64")
+    ranks = program.size(*op.axes)
+    check(dtype == "f64" and len(set(op.axes)) == len(op.axes))
     if name == "all_gather":
+        check(op.get("dim") < len(shape))
         shape[op.get("dim")] *= ranks
     elif name == "reduce_scatter":
-        check(shape[op.get("dim")] % ranks == 0)
+        check(op.get("dim") < len(shape) and shape[op.get("dim")] % ranks == 0)
         shape[op.get("dim")] //= ranks
     elif name == "all_to_all":
-        check(op.get("split") != op.get("concat") and shape[op.get("split")] % ranks == 0)
+        check(op.get("split") != op.get("concat") and max(op.get("split"), op.get("concat")) < len(shape))
+        check(shape[op.get("split")] % ranks == 0)
         shape[op.get("split")] //= ranks
         shape[op.get("concat")] *= ranks
     else:
@@ -165,6 +188,12 @@ def compute(op, values):
     }  # fmt: skip
     if op.name in simple:
         return simple[op.name](*values)
+    if op.name == "dropout":
+        # A number is a function of seed and offset, of the place in the stream, and of the place in the tensor.
+        random = np.random.default_rng([int(values[1]) % 2**32, int(values[2]) % 2**32, op.get("position")])
+        return x * (random.random(x.shape) < 0.5) * 2
+    if op.name == "cat":
+        return np.concatenate(values, op.get("dim"))
     if op.name in ("softmax", "log_softmax"):
         shifted = x - x.max(op.get("dim"), keepdims=True)
         logarithm = shifted - np.log(np.exp(shifted).sum(op.get("dim"), keepdims=True))
@@ -223,13 +252,16 @@ def negative_log_likelihood(op, values):
 
 def communicate(program, op, places, values):
     """What a collective makes of the values of all ranks."""
-    axis = op.get("axis")
-    at = [name for name, _ in program.mesh].index(axis)
-    size = program.size(axis)
+    at = [[name for name, _ in program.mesh].index(axis) for axis in op.axes]
+    size = program.size(*op.axes)
     results = []
     for place in places:
-        group = [values[places.index((*place[:at], i, *place[at + 1 :]))] for i in range(size)]
-        mine = place[at]
+        others = [list(place) for _ in range(size)]
+        for other, numbers in zip(others, itertools.product(*(range(program.size(axis)) for axis in op.axes))):
+            for i, number in zip(at, numbers, strict=True):
+                other[i] = number
+        group = [values[places.index(tuple(other))] for other in others]
+        mine = others.index(list(place))
         if op.name == "axis_index":
             results.append(np.array(mine))
         elif op.name == "all_reduce":
@@ -238,7 +270,8 @@ def communicate(program, op, places, values):
         elif op.name == "all_gather":
             results.append(np.concatenate(group, op.get("dim")))
         elif op.name == "reduce_scatter":
-            results.append(np.split(sum(group), size, op.get("dim"))[mine])
+            total = sum(group) / (size if op.get("kind") == "avg" else 1)
+            results.append(np.split(total, size, op.get("dim"))[mine])
         elif op.name == "all_to_all":
             parts = [np.split(value, size, op.get("split"))[mine] for value in group]
             results.append(np.concatenate(parts, op.get("concat")))
@@ -300,8 +333,9 @@ def difference(local, expected, whole):
 # Printing.
 
 
-def print_type(shape, dtype):
-    return f"tensor<{''.join(f'{n}x' for n in shape)}{dtype}>"
+def print_type(shape, dtype, placement=None):
+    encoding = f", {print_placement(placement)}" if placement else ""
+    return f"tensor<{''.join(f'{n}x' for n in shape)}{dtype}{encoding}>"
 
 
 def print_placement(placement):
@@ -337,11 +371,11 @@ def print_op(op, number, types):
     names = ", ".join(f"%{i}" for i in op.inputs)
     result = print_type(*types[number])
     if op.name in COLLECTIVES or op.name == "axis_index":
-        over = f'over @mesh ["{op.get("axis")}"]'
+        over = "over @mesh [" + ", ".join(f'"{axis}"' for axis in op.axes) + "]"
         text = {
             "all_reduce": lambda: f"all_reduce {op.get('kind')}({names}) {over}",
             "all_gather": lambda: f"all_gather({names}) dim {op.get('dim')} {over}",
-            "reduce_scatter": lambda: f"reduce_scatter sum({names}) dim {op.get('dim')} {over}",
+            "reduce_scatter": lambda: f"reduce_scatter {op.get('kind')}({names}) dim {op.get('dim')} {over}",
             "all_to_all": lambda: f"all_to_all({names}) split {op.get('split')} concat {op.get('concat')} {over}",
             "shift": lambda: f"shift({names}) by {op.get('by')} wrap {over}",
             "axis_index": lambda: f"axis_index {over}",
@@ -349,6 +383,13 @@ def print_op(op, number, types):
         operands = f"{typed(op.inputs)} -> " if op.inputs and types[op.inputs[0]] != types[number] else ""
         return f"%{number} = dist.{text} : {operands}{result}"
     attributes = dict(op.attributes)
+    if op.name == "dropout":
+        mask = print_type(types[number][0], "i1", *types[number][2:])
+        given = f"p = 0.5, train = true, position = {op.get('position')}, generator = #aten.generator<mt19937>"
+        text = f"aten.rng_native_dropout({names}, {given}) : ({typed(op.inputs)}) -> ({result}, {mask})"
+        return f"%{number}, %unused{number} = {text}"
+    if op.name == "cat":
+        return f"%{number} = aten.cat([{names}], dim = {op.get('dim')}) : ({typed(op.inputs)}) -> {result}"
     if op.name.startswith("nll"):
         given = f"reduction = {op.get('reduction')}, ignore_index = -100"
         first = [f"%{i}" for i in op.inputs]
@@ -379,12 +420,23 @@ def print_op(op, number, types):
     return f"%{number} = aten.{SPELLING.get(op.name, op.name)}({names}{written}) : ({typed(op.inputs)}) -> {result}"
 
 
-def print_function(program, name, is_global):
+def with_placements(program, types):
+    """The types of values with how they lie: as ops say, or as their first operand does."""
+    typed = [(*types[i], placement) for i, (_, placement, _) in enumerate(program.arguments)]
+    for i, op in enumerate(program.ops):
+        here = op.on or (typed[op.inputs[0]][2] if op.inputs else tuple((axis, "R") for axis, _ in program.mesh))
+        typed.append((*types[len(program.arguments) + i], here))
+    return typed
+
+
+def print_function(program, name, is_global, is_typed=False):
     """The function of one device has whole shapes, that of a rank says how its arguments and results lie."""
     types = program.local_types()
+    if is_typed:
+        types = with_placements(program, types)
 
     def placed(placement):
-        return "" if is_global else f" {{dist.placement = {print_placement(placement)}}}"
+        return "" if is_global or is_typed else f" {{dist.placement = {print_placement(placement)}}}"
 
     arguments = ", ".join(
         f"%{i}: {print_type(*types[i])}{placed(placement)}" for i, (_, placement, _) in enumerate(program.arguments)

@@ -84,6 +84,82 @@ def test_known_errors_are_not(prove, name, bug):
     assert answer["answer"] == "unknown" and answer["findings"], answer
 
 
+def one_in_place(x, change):
+    change(x)
+    return [x]
+
+
+def in_place(w, x, rank):
+    """Collectives of `torch.distributed` that write into tensors, and several at once."""
+    whole = w.new_empty(w.shape[0] * RANKS, w.shape[1])
+    dist.all_gather_into_tensor(whole, w)
+    y = torch.tanh(x @ whole.t())
+    dist.broadcast(y, 2)
+    total = y.t() @ x
+    part = w.new_empty(w.shape)
+    dist.reduce_scatter_tensor(part, total, op=dist.ReduceOp.AVG)
+    loss = y.square().sum()
+    dist.all_reduce(loss, op=dist.ReduceOp.MAX)
+    loss.mul_(0.5)
+    return [loss, part]
+
+
+def coalesced(w, x, rank):
+    import torch.distributed._functional_collectives as funcol
+
+    group = dist.group.WORLD
+    whole, again = funcol.all_gather_into_tensor_coalesced([w, w + w], group)
+    y = torch.tanh(x @ (again - whole).t())
+    (part,) = funcol.reduce_scatter_tensor_coalesced([y.t() @ x], "avg", [0], group)
+    (loss,) = funcol.all_reduce_coalesced([y.square().sum() * 0.5], "avg", group)
+    return [loss, part]
+
+
+def around(w, x, rank):
+    """What a rank sends to the next one, and gets back from there."""
+    for step in (1, -1):
+        received = torch.empty_like(w)
+        send = dist.P2POp(dist.isend, w, (rank + step) % RANKS)
+        receive = dist.P2POp(dist.irecv, received, (rank - step) % RANKS)
+        for work in dist.batch_isend_irecv([send, receive]):
+            work.wait()
+        w = received
+    whole = dist._functional_collectives.all_gather_tensor(w, 0, dist.group.WORLD)
+    y = torch.tanh(x @ whole.t())
+    part = dist._functional_collectives.reduce_scatter_tensor(y.t() @ x, "avg", 0, dist.group.WORLD)
+    return [y.square().sum() * 0.5, part]
+
+
+def of_one_device(w, x):
+    y = torch.tanh(x @ w.t())
+    return [y.square().sum() * 0.5, y.t() @ x]
+
+
+@pytest.mark.parametrize("step", [in_place, coalesced, around], ids=lambda step: step.__name__)
+def test_how_collectives_are_called(build_dir, tmp_path, group, step):
+    given = layout(
+        groups={group.group_name: ["tp"]}, inputs=[["w", {"tp": 0}], ["x", {}]],
+        outputs=[["loss", {}], ["w's gradient", {"tp": 0}]],
+    )  # fmt: skip
+    graphs = [
+        make_fx(functools.partial(step, rank=rank), tracing_mode="fake")(torch.randn(2, 4), torch.randn(3, 4))
+        for rank in range(RANKS)
+    ]
+    device = make_fx(of_one_device, tracing_mode="fake")(torch.randn(2 * RANKS, 4), torch.randn(3, 4))
+    (tmp_path / "rank.mlir").write_text(write_rank_program(graphs, given))
+    (tmp_path / "device.mlir").write_text(write_device_program(device, given))
+    command = [build_dir / "bin" / "cleave-prove", tmp_path / "device.mlir", tmp_path / "rank.mlir", "--execute=false"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.stdout.startswith("proved: 2 results"), result.stdout + result.stderr
+    # Each collective is a part of the proof.
+    text = (tmp_path / "rank.mlir").read_text()
+    old, new = ("by 1 wrap", "by 2 wrap") if step is around else ("reduce_scatter avg", "reduce_scatter sum")
+    wrong = text.replace(old, new)
+    assert wrong != text
+    (tmp_path / "rank.mlir").write_text(wrong)
+    assert subprocess.run(command, capture_output=True, timeout=120).returncode == 2
+
+
 def layout(**changes):
     document = {"mesh": {"tp": RANKS}, "groups": {}, "inputs": [["x", {}]], "outputs": [["y", {}]]}
     return RankLayout.from_json({**document, **changes})
@@ -121,9 +197,12 @@ def test_what_a_rank_runs_is_checked(group):
     exchanged = trace_one(lambda x: [funcol.all_to_all_single(x, [2, 0] + [1] * 6, [2, 0] + [1] * 6, group)])
     with pytest.raises(ExportError, match="an exchange of parts of different sizes"):
         write_rank_program(exchanged, layout(groups={group.group_name: ["tp"]}))
-    sent = trace_one(lambda x: [funcol.broadcast(x, 0, group)])
-    with pytest.raises(ExportError, match="a collective that is not a reduction"):
-        write_rank_program(sent, layout(groups={group.group_name: ["tp"]}))
+    seen = trace_one(lambda x: one_in_place(x.clone(), lambda y: dist.all_reduce(y.t())))
+    with pytest.raises(ExportError, match="changes 't' in place, which is an argument, a view, or seen by one"):
+        write_rank_program(seen, layout(groups={group.group_name: ["tp"]}))
+    unsent = trace_one(lambda x: one_in_place(torch.empty_like(x), lambda y: dist.recv(y, 0)))
+    with pytest.raises(ExportError, match="a rank receives before it sends"):
+        write_rank_program(unsent, layout(groups={group.group_name: ["tp"]}))
     with pytest.raises(ExportError, match="expected 2 arguments, as the layout has inputs, found 1"):
         write_rank_program(summed, layout(inputs=[["x", {}], ["z", {}]]))
 

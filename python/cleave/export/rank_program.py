@@ -20,13 +20,15 @@ import torch
 
 from cleave.export.errors import ExportError
 from cleave.export.operators import bind, schema_name
+from cleave.export.rank_graph import functional_graph
 from cleave.export.roles import Role
 from cleave.export.tensor_function import TensorFunction
-from cleave.export.text import Unsupported, string
+from cleave.export.text import Unsupported, string, tensor_type
 
 _REDUCTIONS = ("sum", "avg", "max", "min", "product")
 _KINDS = ("R", "P")
 _aten = torch.ops.aten
+_all_to_all = torch.ops._c10d_functional.all_to_all_single.default
 # For each op whose second argument may differ between ranks: what the rank's share of it does to the first one instead.
 _SHIFTS = {
     _aten.add.Tensor: "add",
@@ -112,38 +114,58 @@ def write_rank_program(
     Raises `ExportError` for what has no op, such as a collective along a group that the layout does not name.
     """
     if isinstance(graph, torch.fx.GraphModule):
-        return RankFunction(graph, name, layout).text
-    return RankFunction(graph[0], name, layout, numbers=_numbers_of_ranks(graph, layout)).text
+        return RankFunction(functional_graph(graph), name, layout).text
+    graphs = [functional_graph(each) for each in graph]
+    return RankFunction(graphs[0], name, layout, numbers=_numbers_of_ranks(graphs, layout)).text
 
 
 def write_device_program(graph: torch.fx.GraphModule, layout: RankLayout, name: str = "device") -> str:
     """The program of one device, whose inputs and outputs have the layout's names."""
-    return RankFunction(graph, name, dataclasses.replace(layout, groups={}), is_whole=True).text
+    return RankFunction(functional_graph(graph), name, dataclasses.replace(layout, groups={}), is_whole=True).text
 
 
-def _numbers_of_ranks(graphs: Sequence[torch.fx.GraphModule], layout: RankLayout) -> dict[str, list[int]]:
-    """The second argument by rank, of each node in which it differs."""
+def _numbers_of_ranks(graphs: Sequence[torch.fx.GraphModule], layout: RankLayout) -> dict[str, list]:
+    """The second argument by rank, of each node in which it differs; of what one rank sends to one, the receivers."""
     expected = math.prod(layout.mesh.values())
     if len(graphs) != expected:
         raise ExportError(f"expected a graph for each of {expected} ranks, found {len(graphs)}")
     found = {}
+    # Of each graph by number: names may differ.
+    places = {node: i for graph in graphs for i, node in enumerate(graph.graph.nodes)}
     for nodes in itertools.zip_longest(*(graph.graph.nodes for graph in graphs)):
-        if None in nodes or any(_without_number(node) != _without_number(nodes[0]) for node in nodes):
+        if None in nodes or len({_without_number(node, places) for node in nodes}) > 1:
             name = next(node.name for node in nodes if node is not None)
             raise ExportError(f"'{name}' differs between ranks by more than a number that is added or compared")
+        if nodes[0].target is _all_to_all and all(_receiver(node) is not None for node in nodes):
+            found[nodes[0].name] = [_receiver(node) for node in nodes]
+            continue
         numbers = [node.args[1] if len(node.args) > 1 else None for node in nodes]
-        if nodes[0].target in _SHIFTS and len({str(number) for number in numbers}) > 1:
+        if nodes[0].target in _SHIFTS and all(isinstance(n, int) for n in numbers) and len(set(numbers)) > 1:
             found[nodes[0].name] = numbers
     return found
 
 
-def _without_number(node: torch.fx.Node) -> tuple:
+def _without_number(node: torch.fx.Node, places: Mapping[torch.fx.Node, int]) -> tuple:
     """What must be the same on all ranks."""
     value = node.meta.get("val")
     shape = tuple(value.shape) if isinstance(value, torch.Tensor) else None
     is_free = node.target in _SHIFTS and isinstance(node.args[1], int)
-    args = (node.args[0], *node.args[2:]) if is_free else node.args
-    return node.name, str(node.target), shape, is_free, str(args), str(node.kwargs)
+    if node.target is _all_to_all and _receiver(node) is not None:
+        is_free, args = True, (node.args[0], *node.args[3:])
+    else:
+        args = (node.args[0], *node.args[2:]) if is_free else node.args
+    args, kwargs = (torch.fx.node.map_arg(given, places.get) for given in (args, dict(node.kwargs)))
+    return node.op, str(node.target), shape, is_free, str(args), str(kwargs)
+
+
+def _receiver(node: torch.fx.Node) -> int | None:
+    """The number in its group of the only rank to which an exchange sends, and which is sent as much by one."""
+    received, sent = node.args[1:3]
+    whole = node.args[0].meta["val"].shape[0] if node.args[0].meta["val"].dim() else 0
+    for sizes in (received, sent):
+        if len(sizes) < 2 or sorted(sizes)[-2:] != [0, whole] or sum(sizes) != whole:
+            return None
+    return list(sent).index(whole)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,6 +193,7 @@ class RankFunction(TensorFunction):
         self._layout = layout
         self._is_whole = is_whole
         self._numbers = numbers or {}
+        self._coalesced: dict[tuple, str] = {}
         arguments = [node for node in graph.graph.nodes if node.op == "placeholder"]
         if len(arguments) != len(layout.inputs):
             expected = len(layout.inputs)
@@ -205,46 +228,92 @@ class RankFunction(TensorFunction):
         ]
 
     def _write_call(self, node: torch.fx.Node):
-        if node.name in self._numbers:
-            return self._write_by_rank(node, self._numbers[node.name])
-        if node.target.namespace != "_c10d_functional":
+        if node.target.namespace not in ("_c10d_functional", "_c10d_functional_autograd"):
+            if node.name in self._numbers:
+                return self._write_by_rank(node, self._numbers[node.name])
             return super()._write_call(node)
         call = schema_name(node.target).split("::")[1].split(".")[0]
         bound = bind(node.target, node.args, node.kwargs)
-        operand = next(value for value in bound.values() if isinstance(value, torch.fx.Node))
+        operands = next(value for value in bound.values() if isinstance(value, (torch.fx.Node, list, tuple)))
         if call == "wait_tensor":
-            self._values[node], self._types[node] = self._values[operand], self._types[operand]
+            self._values[node], self._types[node] = self._values[operands], self._types[operands]
             return
         if self._is_whole:
             raise Unsupported("a collective; expected the program of one device")
-        axes = self._layout.groups.get(bound.get("group_name"))
-        if axes is None:
-            group = bound.get("group_name")
-            raise Unsupported(f"process group '{group}', of which the layout does not say which axes it is")
-        size = 1
-        for axis in axes:
-            size *= self._layout.mesh[axis]
-        if bound.get("group_size", size) != size:
-            raise Unsupported(f"a group of {bound['group_size']} ranks; its axes have {size}")
-        reduction = bound.get("reduce_op", "sum")
+        axes, size = self._group(bound)
+        reduction = bound.get("reduce_op", "sum").lower()
         if reduction not in _REDUCTIONS:
             raise Unsupported(f"the reduction '{reduction}'")
-        forms = {
+        over = ", ".join(string(axis) for axis in axes)
+        if call == "all_to_all_single":
+            if node.name in self._numbers:
+                return self._write_permutation(node, operands, self._numbers[node.name], axes)
+            return self._write_all_to_all(node, operands, bound, size, over)
+        form = {
             "all_reduce": f"all_reduce {reduction}({{}})",
             "all_gather_into_tensor": "all_gather({}) dim 0",
             "reduce_scatter_tensor": f"reduce_scatter {reduction}({{}}) dim 0",
-        }
-        if call not in forms and call != "all_to_all_single":
-            raise Unsupported("a collective that is not a reduction, a gather, a scatter of sums or an exchange")
-        over = ", ".join(string(axis) for axis in axes)
-        if call == "all_to_all_single":
-            return self._write_all_to_all(node, operand, bound, size, over)
-        result, before = self._type(node), self._types[operand]
+            "broadcast": f"broadcast({{}}) root {bound.get('src')}",
+        }.get(call.removesuffix("_coalesced"))
+        if form is None:
+            raise Unsupported("a collective that is not a reduction, a gather, a scatter, an exchange or a broadcast")
+        if call.endswith("_coalesced"):
+            return self._write_coalesced(node, operands, form, over)
+        result, before = self._type(node), self._types[operands]
         value = self._names.fresh(node.name)
         self._values[node], self._types[node] = value, result
-        text = forms[call].format(self._values[operand])
         types = before if before == result else f"{before} -> {result}"
+        text = form.format(self._values[operands])
         self._body.append(f"{value} = dist.{text} over @mesh [{over}] : {types} {self._locations.of(node)}")
+
+    def _group(self, bound) -> tuple[tuple[str, ...], int]:
+        """The axes that a process group is, and its ranks."""
+        group = bound.get("group_name")
+        axes = self._layout.groups.get(group)
+        if axes is None:
+            raise Unsupported(f"process group '{group}', of which the layout does not say which axes it is")
+        size = math.prod(self._layout.mesh[axis] for axis in axes)
+        if bound.get("group_size", size) != size:
+            raise Unsupported(f"a group of {bound['group_size']} ranks; its axes have {size}")
+        return axes, size
+
+    def _write_coalesced(self, node, operands, form, over):
+        """Several tensors at once: each by itself."""
+        self._result_types[node] = [tensor_type(value) for value in node.meta["val"]]
+        name = self._names.fresh(node.name)
+        self._values[node] = name
+        for i, (operand, result) in enumerate(zip(operands, self._result_types[node], strict=True)):
+            before, value = self._types[operand], self._names.fresh(f"{node.name}_{i}")
+            types = before if before == result else f"{before} -> {result}"
+            text = form.format(self._values[operand])
+            self._body.append(f"{value} = dist.{text} over @mesh [{over}] : {types} {self._locations.of(node)}")
+            self._coalesced[node, i] = value
+
+    def _project(self, node: torch.fx.Node):
+        if (value := self._coalesced.get(tuple(node.args))) is None:
+            return super()._project(node)
+        self._values[node], self._types[node] = value, self._result_types[node.args[0]][node.args[1]]
+
+    def _write_permutation(self, node, operand, receivers: list[int], axes):
+        """What each rank sends to another one: around a circle, or by a list."""
+        if len(axes) != 1:
+            raise Unsupported("sends along several axes of the mesh; expected a group that is one axis")
+        size = self._layout.mesh[axes[0]]
+        places = itertools.product(*(range(n) for n in self._layout.mesh.values()))
+        at = list(self._layout.mesh).index(axes[0])
+        to: dict[int, set[int]] = {}
+        for receiver, place in zip(receivers, places, strict=True):
+            to.setdefault(place[at], set()).add(receiver)
+        if any(len(ranks) > 1 for ranks in to.values()):
+            raise Unsupported("sends that differ between groups; expected the same along the whole axis")
+        pairs = {source: min(ranks) for source, ranks in to.items()}
+        steps = {(target - source) % size for source, target in pairs.items()}
+        listed = ", ".join(f"{source} -> {target}" for source, target in pairs.items())
+        text = f"shift({{}}) by {min(steps)} wrap" if len(steps) == 1 else f"permute({{}}) [{listed}]"
+        value, type_ = self._names.fresh(node.name), self._types[operand]
+        self._values[node], self._types[node] = value, type_
+        text = text.format(self._values[operand])
+        self._body.append(f"{value} = dist.{text} over @mesh [{string(axes[0])}] : {type_} {self._locations.of(node)}")
 
     def _write_all_to_all(self, node, operand, bound, size, over):
         """Part i of dimension 0 is for rank i: parts have a dimension of their own."""

@@ -1,0 +1,482 @@
+//===- Blame.cpp - where what was not proved goes wrong ---------------------===//
+//
+// Each value of LOCAL is compared with the values of GLOBAL that are made of the same: it is one of
+// them, in whatever way it lies over the ranks, or that times a number, or unlike all. From a
+// result that is wrong one goes back over values that are unlike, to ops that make such a one of
+// what is right. Ops that are given a rank's term of a sum, where the sum would do, show that a
+// reduction is missing.
+//
+//===----------------------------------------------------------------------===//
+
+#include "lib/prove/Blame.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::prove;
+
+/// The line of an op's model and its name, as addresses.
+static std::pair<const void *, const void *> lineOf(Operation *op) {
+  return {op->getLoc().getAsOpaquePointer(), op->getName().getIdentifier().getAsOpaquePointer()};
+}
+
+/// The tensor of numbers, of which indices and marks are none.
+static RankedTensorType numbersOf(mlir::Value value) {
+  auto type = dyn_cast<RankedTensorType>(dist::valueTypeOf(value.getType()));
+  return type && !isa<IntegerType>(type.getElementType()) ? type : RankedTensorType();
+}
+
+Blame::Blame(Prover &prover, size_t numGlobalTerms)
+    : prover(prover), terms(prover.terms), numGlobalTerms(numGlobalTerms) {
+  auto add = [&](mlir::Value value) {
+    auto found = prover.globalValues.find(value);
+    if (!numbersOf(value) || found == prover.globalValues.end() || found->second.meaning.empty())
+      return;
+    Rational first;
+    counterparts[signatureOf(found->second.meaning, first)].push_back(value);
+  };
+  prover.global.walk([&](Operation *op) {
+    if (auto function = dyn_cast<func::FuncOp>(op); function && !function.isExternal())
+      llvm::for_each(function.getArguments(), add);
+    llvm::for_each(op->getResults(), add);
+    if (!isa<func::FuncOp, ModuleOp>(op))
+      opsOfLines.try_emplace(lineOf(op), op);
+  });
+  prover.local.walk<WalkOrder::PreOrder>(
+      [&](Operation *op) { places.try_emplace(op, places.size()); });
+}
+
+/// What was returned by the function that ran before, for an argument that takes it.
+mlir::Value Blame::sourceOf(mlir::Value value) const {
+  auto source = prover.passed.find(value);
+  return source == prover.passed.end() ? value : source->second;
+}
+
+//===----------------------------------------------------------------------===//
+// Values of LOCAL beside those of GLOBAL
+//===----------------------------------------------------------------------===//
+
+/// The terms with their factors, relative to the `first` one's.
+std::string Blame::signatureOf(const Meaning &meaning, Rational &first) const {
+  SmallVector<std::pair<TermId, Rational>> parts;
+  for (const Summand &summand : meaning)
+    parts.push_back({summand.reference.term, summand.coefficient});
+  llvm::sort(parts, [](const auto &a, const auto &b) {
+    return a.first != b.first ? a.first < b.first : a.second < b.second;
+  });
+  first = parts.empty() ? Rational(1) : parts.front().second;
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (auto &[term, factor] : parts) {
+    Rational relative = factor / first;
+    os << term << '*' << relative.num << '/' << relative.den << ' ';
+  }
+  return text;
+}
+
+/// Whether `found` is `factor` times `expected`, in some way to lie over the axes from
+/// `layout.size()` on.
+bool Blame::liesAs(const Tensor &found, ArrayRef<int64_t> shape, const Tensor &expected,
+                   SmallVector<int64_t> whole, Rational factor, SmallVectorImpl<int> &layout) {
+  if (layout.size() == prover.axes.size()) {
+    if (ArrayRef<int64_t>(whole) != shape)
+      return false;
+    Tensor value = found, scaled = expected;
+    SmallVector<Var> summed;
+    for (auto [axis, on] : llvm::zip(prover.axes, layout))
+      if (on == Status::kTerm)
+        llvm::append_range(summed, axis.digits);
+    if (!summed.empty())
+      value.meaning = terms.sum(std::move(value.meaning), summed);
+    scaled.meaning = terms.normalize(terms.scale(std::move(scaled.meaning), factor));
+    return areEqual(terms, value, scaled);
+  }
+  const Axis &axis = prover.axes[layout.size()];
+  auto tryOn = [&](int on, const Tensor &part, SmallVector<int64_t> size) {
+    layout.push_back(on);
+    if (liesAs(found, shape, part, std::move(size), factor, layout))
+      return true;
+    layout.pop_back();
+    return false;
+  };
+  if (tryOn(Status::kSame, expected, whole))
+    return true;
+  if (axis.size == 1)
+    return false;
+  for (unsigned dim = 0; dim < shape.size(); ++dim) {
+    if (shape[dim] >= whole[dim] || whole[dim] % (shape[dim] * axis.size))
+      continue;
+    if (std::optional<Tensor> part = prover.localEvaluator->shard(expected, dim, axis)) {
+      SmallVector<int64_t> size(whole);
+      size[dim] /= axis.size;
+      if (tryOn(int(dim), *part, std::move(size)))
+        return true;
+    }
+  }
+  // What does not depend on the rank is no term.
+  return llvm::any_of(axis.digits,
+                      [&](Var digit) {
+                        return llvm::any_of(found.meaning, [&](const Summand &summand) {
+                          return llvm::any_of(summand.reference.indices,
+                                              [&](const Index &index) {
+                                                return index.getCoefficient(digit) != 0;
+                                              }) ||
+                                 llvm::any_of(summand.guards, [&](const Guard &guard) {
+                                   return guard.index.getCoefficient(digit) != 0;
+                                 });
+                        });
+                      }) &&
+         tryOn(Status::kTerm, expected, whole);
+}
+
+/// Whether it is a term inside of a value of GLOBAL, of which each index takes all places in order
+/// or those of a rank.
+bool Blame::isInner(const Tensor &found) const {
+  if (found.meaning.size() != 1 || found.meaning.front().reference.term >= numGlobalTerms)
+    return false;
+  const Summand &summand = found.meaning.front();
+  const Term &term = terms.get(summand.reference.term);
+  if (term.kind == Term::Kind::Leaf || !summand.guards.empty() ||
+      !(summand.coefficient == Rational(1)))
+    return false;
+  for (auto [index, size] : llvm::zip(summand.reference.indices, term.sizes)) {
+    SmallVector<Index::Part> parts(index.getParts());
+    llvm::sort(parts, [](const auto &a, const auto &b) { return a.coefficient < b.coefficient; });
+    int64_t stride = 1;
+    for (const Index::Part &part : parts) {
+      if (part.coefficient != stride)
+        return false;
+      stride *= terms.variables.getSize(part.var);
+    }
+    if (index.getConstant() != 0 || stride != size)
+      return false;
+  }
+  return true;
+}
+
+/// As it is, or as a term of a sum over an axis, or over all.
+Blame::Status Blame::compare(const Tensor &found, RankedTensorType type) {
+  Status status = compareToWholes(found, type);
+  if (status.likeness != Likeness::Unlike || found.meaning.empty())
+    return status;
+  auto tryTotal = [&](ArrayRef<unsigned> summed) {
+    Tensor total = found;
+    for (unsigned axis : summed)
+      total.meaning = terms.sum(std::move(total.meaning), prover.axes[axis].digits);
+    Status other = compareToWholes(total, type);
+    if (other.likeness != Likeness::Alike || other.layout.empty())
+      return false;
+    for (unsigned axis : summed)
+      other.layout[axis] = Status::kTerm;
+    status = other;
+    return true;
+  };
+  SmallVector<unsigned> all;
+  for (unsigned axis = 0; axis < prover.axes.size(); ++axis)
+    if (prover.axes[axis].size > 1) {
+      all.push_back(axis);
+      if (tryTotal(axis))
+        return status;
+    }
+  if (all.size() > 1)
+    tryTotal(all);
+  return status;
+}
+
+Blame::Status Blame::compareToWholes(const Tensor &found, RankedTensorType type) {
+  Status status;
+  if (found.meaning.empty())
+    return status;
+  if (llvm::any_of(found.meaning, [&](const Summand &summand) {
+        return summand.reference.term >= numGlobalTerms;
+      }))
+    return status;
+  Rational first;
+  auto like = counterparts.find(signatureOf(found.meaning, first));
+  if (like == counterparts.end()) {
+    if (isInner(found))
+      status.likeness = Likeness::Alike;
+    return status;
+  }
+  // One that is the value is preferred to one that is a multiple.
+  constexpr size_t kTried = 16;
+  for (mlir::Value other : ArrayRef(like->second).take_front(kTried)) {
+    RankedTensorType whole = numbersOf(other);
+    if (whole.getRank() != type.getRank() ||
+        llvm::any_of(llvm::zip(whole.getShape(), type.getShape()), [](auto sizes) {
+          return std::get<1>(sizes) == 0 || std::get<0>(sizes) % std::get<1>(sizes);
+        }))
+      continue;
+    const Tensor &expected = prover.globalValues.find(other)->second;
+    Rational theirs;
+    signatureOf(expected.meaning, theirs);
+    Rational factor = first / theirs;
+    SmallVector<int> layout;
+    if (!liesAs(found, type.getShape(), expected, SmallVector<int64_t>(whole.getShape()), factor,
+                layout))
+      continue;
+    // Terms of an average are as many times as large.
+    Rational average(1);
+    for (auto [axis, on] : llvm::zip(prover.axes, layout))
+      if (on == Status::kTerm)
+        average = average * Rational(axis.size);
+    bool isAlike = factor == Rational(1) || factor == average;
+    if (status.likeness == Likeness::Scaled && !isAlike)
+      continue;
+    status.likeness = isAlike ? Likeness::Alike : Likeness::Scaled;
+    for (auto [axis, on] : llvm::zip(prover.axes, layout))
+      status.isShare |= !isAlike && on == Status::kSame && axis.size > 1 &&
+                        factor * Rational(axis.size) == Rational(1);
+    status.factor = factor;
+    status.layout.assign(layout.begin(), layout.end());
+    if (isAlike) {
+      status.isShare = false;
+      break;
+    }
+  }
+  if (status.likeness == Likeness::Unlike && isInner(found))
+    status.likeness = Likeness::Alike;
+  return status;
+}
+
+Blame::Status Blame::statusOf(mlir::Value value) {
+  value = sourceOf(value);
+  if (auto found = known.find(value); found != known.end())
+    return found->second;
+  Status status;
+  RankedTensorType type = numbersOf(value);
+  if (!type) {
+    status.likeness = Likeness::Means;
+  } else {
+    const Tensor &found = prover.localValues[value];
+    status = compare(found, type);
+    // 0 is what it is, where nothing was multiplied by it.
+    Operation *op = value.getDefiningOp();
+    if (found.meaning.empty() && (!op || op->getNumOperands() == 0 ||
+                                  llvm::all_of(op->getOperands(), [&](mlir::Value operand) {
+                                    return !numbersOf(operand) || statusOf(operand).isFine();
+                                  })))
+      status.likeness = op && op->hasAttr("other") ? Likeness::Unlike : Likeness::Alike;
+    // The signature is believed.
+    if (isa<BlockArgument>(value) && status.likeness == Likeness::Unlike)
+      status.likeness = Likeness::Alike;
+  }
+  known[value] = status;
+  return status;
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+/// All ops that the values depend on.
+Blame::Ops Blame::collectSlice(ArrayRef<mlir::Value> values) {
+  Ops ops;
+  llvm::SetVector<mlir::Value> slice(values.begin(), values.end());
+  for (unsigned i = 0; i < slice.size(); ++i) {
+    slice.insert(sourceOf(slice[i]));
+    if (Operation *op = slice[i].getDefiningOp()) {
+      ops.insert(op);
+      slice.insert_range(op->getOperands());
+    }
+  }
+  return ops;
+}
+
+/// The ops that make something unlike, on which the value depends, of operands that are right.
+Blame::Ops Blame::findCandidates(mlir::Value value, bool allowsShares) {
+  Ops candidates;
+  auto isFine = [&](mlir::Value value) {
+    Status status = statusOf(value);
+    return status.isFine() || (allowsShares && status.isShare);
+  };
+  llvm::SetVector<mlir::Value> slice;
+  slice.insert(sourceOf(value));
+  for (unsigned i = 0; i < slice.size(); ++i) {
+    Operation *op = slice[i].getDefiningOp();
+    if (!op || isFine(slice[i]))
+      continue;
+    bool isFirst = true;
+    for (mlir::Value operand : op->getOperands())
+      if (!isFine(operand)) {
+        isFirst = false;
+        slice.insert(sourceOf(operand));
+      }
+    if (isFirst)
+      candidates.insert(op);
+  }
+  return candidates;
+}
+
+/// Where values are multiples from `op` on, a number soon after it may be what is wrong: ranks that
+/// sum what all have divide by as many.
+Operation *Blame::settleFactor(Operation *op) {
+  if (op->hasAttr("other") || op->getNumResults() != 1)
+    return op;
+  Status status = statusOf(op->getResult(0));
+  if (status.likeness != Likeness::Scaled)
+    return op;
+  Operation *at = op;
+  for (unsigned steps = 0; steps < 3; ++steps) {
+    if (!at->hasOneUse() || (*at->getUsers().begin())->getNumResults() != 1)
+      return op;
+    at = *at->getUsers().begin();
+    Status next = statusOf(at->getResult(0));
+    if (next.likeness != Likeness::Scaled)
+      return op;
+    if (at->hasAttr("other") && !(next.factor == status.factor))
+      return at;
+  }
+  return op;
+}
+
+/// Of what is a term all the way to `value`, which `user` takes: the op that takes it where the sum
+/// is cheapest, after all terms are added.
+Operation *Blame::userOfTerm(Operation *user, mlir::Value value, unsigned axis) {
+  auto sizeOf = [](mlir::Value value) {
+    RankedTensorType type = numbersOf(value);
+    return type ? type.getNumElements() : 0;
+  };
+  Operation *best = user;
+  int64_t least = sizeOf(value);
+  for (unsigned steps = 0; steps < 256; ++steps) {
+    Operation *op = value.getDefiningOp();
+    if (!op)
+      break;
+    SmallVector<mlir::Value> given;
+    for (mlir::Value operand : op->getOperands())
+      if (statusOf(operand).isTermOn(axis))
+        given.push_back(operand);
+    if (given.size() != 1)
+      break;
+    if (sizeOf(given.front()) <= least) {
+      least = sizeOf(given.front());
+      best = op;
+    }
+    value = given.front();
+  }
+  return best;
+}
+
+/// Where the op would make what it should of a sum, of which it has a term: the op that takes the
+/// term first.
+Operation *Blame::findMissingReduction(Operation *op) {
+  if (op->getName().getDialectNamespace() == "dist")
+    return op;
+  for (mlir::Value operand : op->getOperands()) {
+    Status status = statusOf(operand);
+    for (unsigned axis = 0; axis < prover.axes.size(); ++axis) {
+      if (!status.isTermOn(axis))
+        continue;
+      SmallVector<const Tensor *> operands;
+      Tensor total = prover.localValues[sourceOf(operand)];
+      total.meaning = terms.sum(std::move(total.meaning), prover.axes[axis].digits);
+      for (mlir::Value other : op->getOperands())
+        operands.push_back(other == operand ? &total : &prover.localValues[other]);
+      std::string unknown;
+      std::vector<Tensor> made = prover.localEvaluator->evaluate(op, operands, unknown);
+      RankedTensorType type = numbersOf(op->getResult(0));
+      if (!unknown.empty() || made.empty() || !type || !compare(made.front(), type).isFine())
+        continue;
+      return userOfTerm(op, operand, axis);
+    }
+  }
+  return op;
+}
+
+/// Of a value that lies in another way than it should: the op that lays it so; of another value of
+/// GLOBAL the op that makes it.
+Operation *Blame::findChangeOfLayout(const Result &result) {
+  mlir::Value value = sourceOf(result.returned);
+  Operation *op = value.getDefiningOp();
+  auto expected = prover.globalResults.find(nameOf(result));
+  Rational factor;
+  if (!op || expected == prover.globalResults.end() ||
+      signatureOf(prover.localValues[value].meaning, factor) !=
+          signatureOf(expected->second.meaning, factor))
+    return op;
+  Status status = statusOf(value);
+  for (unsigned axis = 0; axis < prover.axes.size(); ++axis)
+    if (status.isTermOn(axis)) {
+      Operation *user = userOfTerm(nullptr, value, axis);
+      return user ? user : op;
+    }
+  while (op && op->getName().getDialectNamespace() != "dist") {
+    auto given = llvm::find_if(op->getOperands(), [&](mlir::Value operand) {
+      Status other = statusOf(operand);
+      return other.likeness == Likeness::Alike && !other.layout.empty() &&
+             other.layout == status.layout && operand.getDefiningOp();
+    });
+    if (given == op->getOperands().end())
+      break;
+    op = (*given).getDefiningOp();
+  }
+  return op && op->getName().getDialectNamespace() == "dist" ? op : value.getDefiningOp();
+}
+
+//===----------------------------------------------------------------------===//
+// Findings
+//===----------------------------------------------------------------------===//
+
+void Blame::describe(Operation *op, Finding &finding) {
+  finding.op = op;
+  finding.reason = prover.unknowns.lookup(op);
+  finding.counterpart = opsOfLines.lookup(lineOf(op));
+  auto say = [&](const Status &status) {
+    if (status.likeness == Likeness::Scaled) {
+      llvm::raw_string_ostream os(finding.operand);
+      os << status.factor.num;
+      if (status.factor.den != 1)
+        os << '/' << status.factor.den;
+      os << " times the expected value";
+    }
+    for (auto [axis, on] : llvm::zip(prover.axes, status.layout))
+      if (finding.operand.empty() && on == Status::kTerm)
+        finding.operand = llvm::formatv("a rank's term of the sum over '{0}'", axis.name);
+  };
+  for (mlir::Value result : op->getResults())
+    say(statusOf(result));
+  for (mlir::Value operand : op->getOperands())
+    if (finding.operand.empty())
+      say(statusOf(operand));
+}
+
+void Blame::explain(ArrayRef<std::pair<const Result *, size_t>> failed,
+                    std::vector<Finding> &findings, ArrayRef<mlir::Value> proved) {
+  // Few findings of a function say where; the others are their consequences.
+  constexpr unsigned kExplained = 32;
+  llvm::DenseMap<Operation *, unsigned> explained;
+  SmallVector<Ops> candidates;
+  llvm::DenseMap<Operation *, unsigned> votes;
+  for (auto [result, number] : failed) {
+    Ops named;
+    if (++explained[result->part.function] > kExplained) {
+      candidates.push_back({});
+      continue;
+    }
+    for (bool allowsShares : {true, false})
+      if (named.empty())
+        for (Operation *op : findCandidates(result->returned, allowsShares))
+          named.insert(settleFactor(findMissingReduction(op)));
+    if (named.empty())
+      if (Operation *op = findChangeOfLayout(*result))
+        named.insert(op);
+    for (Operation *op : named)
+      ++votes[op];
+    candidates.push_back(std::move(named));
+  }
+  // What a result that is right depends on is less likely to be wrong.
+  Ops isProved = collectSlice(proved);
+  auto rank = [&](Operation *op) {
+    return std::tuple(isProved.contains(op), -int(votes.lookup(op)), places.lookup(op));
+  };
+  for (auto [i, entry] : llvm::enumerate(failed)) {
+    Operation *best = nullptr;
+    for (Operation *op : candidates[i])
+      if (!best || rank(op) < rank(best))
+        best = op;
+    if (best)
+      describe(best, findings[entry.second]);
+  }
+}

@@ -1,0 +1,78 @@
+//===- Blame.h - where what was not proved goes wrong ---------------*- C++ -*-===//
+//
+// This only explains what was not proved.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_PROVE_BLAME_H
+#define CLEAVE_LIB_PROVE_BLAME_H
+
+#include "lib/prove/Prover.h"
+
+#include "llvm/ADT/SetVector.h"
+
+namespace cleave::prove {
+
+class Blame {
+public:
+  /// After both programs were walked; GLOBAL's terms are the first `numGlobalTerms`.
+  Blame(Prover &prover, size_t numGlobalTerms);
+
+  /// Names an op for each result that `failed`, in the finding with its number; `proved` are values
+  /// that are right.
+  void explain(llvm::ArrayRef<std::pair<const Result *, size_t>> failed,
+               std::vector<Finding> &findings, llvm::ArrayRef<mlir::Value> proved);
+
+private:
+  /// What a value of LOCAL is to the values of GLOBAL: no tensor of numbers; one of them, however
+  /// it lies; that, times a number; or no such value.
+  enum class Likeness : uint8_t { Means, Alike, Scaled, Unlike };
+  struct Status {
+    Likeness likeness = Likeness::Unlike;
+    Rational factor = Rational(1);
+    /// For each axis the dimension that it shards, or one of these.
+    llvm::SmallVector<int, 4> layout;
+    static constexpr int kSame = -1, kTerm = -2;
+
+    /// The same on all ranks, divided by as many: ranks' shares of a sum.
+    bool isShare = false;
+
+    bool isFine() const { return likeness == Likeness::Means || likeness == Likeness::Alike; }
+    bool isTermOn(unsigned axis) const {
+      return likeness == Likeness::Alike && axis < layout.size() && layout[axis] == kTerm;
+    }
+  };
+  using Ops = llvm::SetVector<mlir::Operation *>;
+
+  Prover &prover;
+  Terms &terms;
+  size_t numGlobalTerms;
+  /// The float values of GLOBAL by what they are made of, whatever their places and factor.
+  llvm::StringMap<llvm::SmallVector<mlir::Value, 2>> counterparts;
+  llvm::DenseMap<mlir::Value, Status> known;
+  llvm::DenseMap<mlir::Operation *, unsigned> places;
+  /// The first op of GLOBAL of each line and name.
+  llvm::DenseMap<std::pair<const void *, const void *>, mlir::Operation *> opsOfLines;
+
+  mlir::Value sourceOf(mlir::Value value) const;
+  std::string signatureOf(const Meaning &meaning, Rational &first) const;
+  Status statusOf(mlir::Value value);
+  Status compare(const Tensor &found, mlir::RankedTensorType type);
+  Status compareToWholes(const Tensor &found, mlir::RankedTensorType type);
+  bool liesAs(const Tensor &found, llvm::ArrayRef<int64_t> shape, const Tensor &expected,
+              llvm::SmallVector<int64_t> whole, Rational factor,
+              llvm::SmallVectorImpl<int> &layout);
+  bool isInner(const Tensor &found) const;
+
+  Ops collectSlice(llvm::ArrayRef<mlir::Value> values);
+  Ops findCandidates(mlir::Value value, bool allowsShares);
+  mlir::Operation *settleFactor(mlir::Operation *op);
+  mlir::Operation *findMissingReduction(mlir::Operation *op);
+  mlir::Operation *userOfTerm(mlir::Operation *user, mlir::Value value, unsigned axis);
+  mlir::Operation *findChangeOfLayout(const Result &result);
+  void describe(mlir::Operation *op, Finding &finding);
+};
+
+} // namespace cleave::prove
+
+#endif // CLEAVE_LIB_PROVE_BLAME_H
