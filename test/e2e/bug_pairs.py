@@ -196,7 +196,7 @@ FAR = {
     "pt-165962": "aten.amax",
     "pt-190746": "aten.mm",
     "pt-178785": "aten.sub",
-    "pt-167686": "dist.reduce_scatter",
+    "pt-167686": "dist.all_reduce",
     "pt-172932": "aten.add",
     "xla-4690": "aten.full",
 }

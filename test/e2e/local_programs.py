@@ -441,7 +441,11 @@ def print_function(program, name, is_global, is_typed=False):
     arguments = ", ".join(
         f"%{i}: {print_type(*types[i])}{placed(placement)}" for i, (_, placement, _) in enumerate(program.arguments)
     )
-    results = ", ".join(f"{print_type(*types[v])}{placed(placement)}" for v, placement in program.results)
+    results = ", ".join(
+        # The signature stays what it is.
+        print_type(*types[v][:2], placement if is_typed else None) + placed(placement)
+        for v, placement in program.results
+    )
     lines = [f"func.func @{name}({arguments}) -> ({results}) {{"]
     first = len(program.arguments)
     lines += [f"  {print_op(op, first + i, types)}" for i, op in enumerate(program.ops)]

@@ -30,6 +30,7 @@ def functional_graph(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     if any(_changes(node) for node in graph.graph.nodes):
         graph = torch.fx.GraphModule(graph, _copied(graph.graph))
         _Rewriter(graph).run()
+        graph = torch.fx.GraphModule(graph, graph.graph)  # without the groups, which it no longer names
         if any(_changes(node) for node in graph.graph.nodes):
             graph = _without_changes(graph)
     if any(node.target is _aten.index_put.default for node in graph.graph.nodes):
@@ -119,11 +120,11 @@ class _Rewriter:
 
     def _reduction(self, bound) -> str:
         held = bound["reduce_op"]
-        op = torch.distributed.ReduceOp.unbox(getattr(self._module, held.target))
+        code = getattr(self._module, held.target).op()
         for name, text in _REDUCTIONS.items():
-            if op == getattr(torch.distributed.ReduceOp, name):
+            if code == int(getattr(torch.distributed.ReduceOp.RedOpType, name)):
                 return text
-        raise ExportError(f"cannot read the reduction {op}; expected one of {', '.join(_REDUCTIONS)}")
+        raise ExportError(f"cannot read a reduction; expected one of {', '.join(_REDUCTIONS)}")
 
     def _receive(self, node, buffer, source: int, group: str):
         """What the rank gets is what another one sent in its place: an exchange in which each has one part."""
