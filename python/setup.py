@@ -19,7 +19,7 @@ from setuptools.command.build_py import build_py
 HERE = pathlib.Path(__file__).resolve().parent
 TOOLS = ["cleave-opt", "cleave-run", "cleave-sim"]
 # If the build has them.
-MORE_TOOLS = ["cleave-plan", "cleave-prove", "cleave-reduce"]
+MORE_TOOLS = ["cleave-check-proof", "cleave-plan", "cleave-prove", "cleave-reduce"]
 
 
 def native_in(folder):

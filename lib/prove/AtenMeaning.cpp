@@ -452,8 +452,12 @@ std::vector<Tensor> Evaluator::evaluate(Operation *op, ArrayRef<const Tensor *> 
   std::vector<Tensor> results;
   bool isKnown = false;
   StringRef dialect = op->getName().getDialectNamespace();
+  auto by = [&](StringRef name, bool isMade) {
+    step = name;
+    return isMade;
+  };
   if (dialect == "dist") {
-    isKnown = evaluateDist(op, operands, results);
+    isKnown = by("dist", evaluateDist(op, operands, results));
   } else if ((dialect == "aten" || dialect == "train") && isPure(op)) {
     // Only ops that are functions of their operands: what else there is may hide anything.
     bool isSame = isCopy(op) && (terms.breaks(Lemma::Copy) ||
@@ -461,22 +465,24 @@ std::vector<Tensor> Evaluator::evaluate(Operation *op, ArrayRef<const Tensor *> 
                                      tensorOf(op->getResult(0).getType()).getElementType());
     if (isSame) {
       results.push_back(*operands[0]);
-      isKnown = true;
+      isKnown = by("copy", true);
     } else if (isa<aten::RandomOpInterface>(op)) {
-      isKnown = evaluateRandom(op, operands, results);
+      isKnown = by("draw", evaluateRandom(op, operands, results));
     } else if (std::optional<Tensor> value =
                    isReshape(op)
                        ? reshape(*operands[0], tensorOf(op->getResult(0).getType()).getShape())
                        : std::nullopt) {
       results.push_back(std::move(*value));
-      isKnown = true;
+      isKnown = by("reshape", true);
     } else if (std::optional<Tensor> value = evaluateSpecial(op, operands)) {
       results.push_back(std::move(*value));
-      isKnown = true;
+      isKnown = by("arithmetic", true);
     } else {
-      isKnown = evaluateParts(op, operands, results) || evaluateLookUp(op, operands, results) ||
-                evaluateStatistics(op, operands, results) || evaluateOrder(op, operands, results) ||
-                evaluateByRule(op, operands, results);
+      isKnown = by("part", evaluateParts(op, operands, results)) ||
+                by("lookup", evaluateLookUp(op, operands, results)) ||
+                by("statistics", evaluateStatistics(op, operands, results)) ||
+                by("order", evaluateOrder(op, operands, results)) ||
+                by("rule", evaluateByRule(op, operands, results));
     }
   }
   if (isKnown)

@@ -71,6 +71,8 @@ public:
   /// then says why.
   std::vector<Tensor> evaluate(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
                                std::string &unknown);
+  /// What made them, by the file that has it: the name of a step of the log.
+  llvm::StringRef getStep() const { return step; }
 
   /// A value of which only the shape is known.
   Tensor opaque(mlir::Type type);
@@ -92,6 +94,7 @@ private:
   llvm::StringSet<> &lookUps;
   AxisCuts &missing;
   bool isFirst;
+  llvm::StringRef step;
 
   /// The operands of an op over the digits of its rule's factors.
   struct Factors {

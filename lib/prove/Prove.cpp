@@ -20,8 +20,16 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
   Evaluator &evaluator = isLocal ? *localEvaluator : *globalEvaluator;
   llvm::StringMap<mlir::Value> returned;
   llvm::StringMap<Tensor> stageSums;
+  if (log)
+    log->beginProgram(isLocal);
+  auto note = [&](StringRef step, mlir::Value value) {
+    if (log && tensorOf(value.getType()))
+      log->add(step, values.find(value)->second);
+  };
   for (Part part : parts) {
     func::FuncOp function = part.function;
+    if (log)
+      log->beginFunction(function.getName());
     for (BlockArgument argument : function.getArguments()) {
       train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
       if (train::BucketOp bucket = getBucket(function, argument.getType()); bucket && role) {
@@ -40,6 +48,7 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
         auto source = returned.find(nameOf(role));
         if (source == returned.end()) {
           values[argument] = evaluator.opaque(argument.getType());
+          note("unknown", argument);
           continue;
         }
         values[argument] = Tensor(values[source->second]);
@@ -49,6 +58,8 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
         auto found = arguments.find(nameOf(part, role, argument.getArgNumber()));
         values[argument] =
             found != arguments.end() ? found->second.global : evaluator.opaque(argument.getType());
+        if (found == arguments.end())
+          note("unknown", argument);
       }
     }
     for (Operation &op : function.front().without_terminator()) {
@@ -68,8 +79,10 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
       std::vector<Tensor> made = evaluator.evaluate(&op, operands, unknown);
       if (!unknown.empty() && isLocal)
         unknowns[&op] = unknown;
-      for (auto [result, value] : llvm::zip(op.getResults(), made))
+      for (auto [result, value] : llvm::zip(op.getResults(), made)) {
         values[result] = std::move(value);
+        note(evaluator.getStep(), result);
+      }
     }
     for (OpOperand &operand : function.front().getTerminator()->getOpOperands()) {
       train::RoleAttr role = train::getResultRole(function, operand.getOperandNumber());
@@ -253,6 +266,10 @@ FailureOr<Proof> Prover::run(const ProveOptions &options) {
   if (!proof.outOfScope.empty())
     return proof;
 
+  if (options.log) {
+    options.log->clear();
+    log.emplace(terms, axes, *options.log);
+  }
   walk(*globalParts, /*isLocal=*/false, nullptr);
   size_t numGlobalTerms = terms.size();
   std::vector<Result> results;
@@ -283,6 +300,9 @@ FailureOr<Proof> Prover::run(const ProveOptions &options) {
       finding.relation = "the local program does not return it";
       proof.findings.push_back(finding);
     }
+  // What results are compared by are terms as well.
+  if (log)
+    log->end();
   proof.numTerms = terms.size();
   proof.isLate = terms.isLate() || std::chrono::steady_clock::now() > options.deadline;
   proof.isProved = !proof.isLate && proof.findings.empty() && proof.numResults > 0;

@@ -55,6 +55,8 @@ struct ProveOptions {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   /// For tests of the tests: a lemma that is made wrong.
   std::optional<Lemma> broken;
+  /// Where the proof is written for lib/replay; it is one if the programs are proved.
+  std::string *log = nullptr;
 };
 
 /// Compares the programs. Failure if one of them is not a program, or they are not of one model;

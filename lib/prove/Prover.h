@@ -6,6 +6,7 @@
 #include "dialects/train/Program.h"
 #include "dialects/train/Train.h"
 #include "lib/prove/Evaluator.h"
+#include "lib/prove/ProofLog.h"
 #include "lib/prove/Prove.h"
 
 namespace cleave::prove {
@@ -61,6 +62,7 @@ private:
   llvm::SmallVector<Axis> axes;
   Proof proof;
   std::optional<Evaluator> globalEvaluator, localEvaluator;
+  std::optional<ProofLog> log;
 
   /// By name: the argument as both programs see it.
   struct Argument {

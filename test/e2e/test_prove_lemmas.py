@@ -16,7 +16,7 @@ class Cases:
     """All cases as two programs, whose functions have the same names, and what PyTorch says of them."""
 
     def __init__(self, folder):
-        self.names, self.gap = {}, {}
+        self.names, self.gap, self.texts = {}, {}, {}
         texts = {"global": "", "local": lemma_programs.print_mesh()}
         for lemma, (write, shapes) in lemma_cases.CASES.items():
             for i, shape in enumerate(shapes):
@@ -29,12 +29,20 @@ class Cases:
                     write(ranks, *shape)
                     self.names[name] = lemma
                     self.gap[name] = lemma_programs.difference(ranks, whole)
+                    self.texts[name] = whole.text(), ranks.text()
                     texts["global"] += whole.text()
                     texts["local"] += ranks.text()
         self.paths = []
         for name, text in texts.items():
             self.paths.append(folder / f"{name}.mlir")
             self.paths[-1].write_text(text)
+
+    def write(self, names, folder):
+        """The programs of these functions alone."""
+        paths = folder / "some.global.mlir", folder / "some.local.mlir"
+        paths[0].write_text("".join(self.texts[name][0] for name in names))
+        paths[1].write_text(lemma_programs.print_mesh() + "".join(self.texts[name][1] for name in names))
+        return paths
 
     def of(self, lemma, kind):
         return [name for name, of in self.names.items() if of == lemma and name.startswith(kind)]
@@ -90,3 +98,43 @@ def test_each_lemma_is_needed(cases, proved, lemmas):
         wrong = {name for name in names if cases.gap[name] > 1e-9}
         own = set(cases.of(lemma, "right")) | set(cases.of(lemma, "wrong"))
         assert own & ((usual - names) | wrong), f"{lemma} may be wrong, and no test of it sees it"
+
+
+def test_the_checker_rejects_proofs_by_wrong_lemmas(build_dir, cases, proved, lemmas, tmp_path):
+    """What a wrong lemma proves wrongly has a log, which `cleave-check-proof` rejects, or says which ops it trusts."""
+    log = tmp_path / "proof"
+    numbers = {0: 0, 1: 0, 2: 0}
+    for lemma in lemmas:
+        for name in [name for name in proved(f"--break-lemma={lemma}") if cases.gap[name] > 1e-9][:2]:
+            paths = cases.write([name], tmp_path)
+            made = subprocess.run(
+                [build_dir / "bin" / "cleave-prove", *paths, "--execute=false", f"--break-lemma={lemma}", f"--log={log}"],
+                capture_output=True, timeout=60,
+            )  # fmt: skip
+            # A function that does not communicate says nothing of its arguments when it is alone.
+            if made.returncode:
+                continue
+            checked = subprocess.run(
+                [build_dir / "bin" / "cleave-check-proof", *paths, log], capture_output=True, text=True, timeout=60
+            )
+            numbers[checked.returncode] += 1
+            assert checked.returncode != 0, f"{name}, proved by a wrong {lemma}: {checked.stdout}"
+            if checked.returncode == 2:
+                assert "trusted: " in checked.stdout
+    assert numbers[1] >= 20, numbers
+
+
+def test_the_checker_accepts_what_lemmas_prove(build_dir, cases, proved, tmp_path):
+    """Of all that is right, most; what it cannot replay it rejects or lists."""
+    log = tmp_path / "proof"
+    numbers = {0: 0, 1: 0, 2: 0}
+    for name in [name for name in cases.names if name.startswith("right") and name.endswith("_0")]:
+        paths = cases.write([name], tmp_path)
+        for command in (["cleave-prove", *paths, "--execute=false", f"--log={log}"], ["cleave-check-proof", *paths, log]):
+            made = subprocess.run([build_dir / "bin" / command[0], *command[1:]], capture_output=True, timeout=60)
+            if made.returncode and command[0] == "cleave-prove":
+                break
+        else:
+            numbers[made.returncode] += 1
+    # The square of a root, the sum before a block, and a minimum of what all have are not replayed.
+    assert numbers[0] >= 30 and numbers[1] <= 3, numbers

@@ -64,6 +64,9 @@ static cl::opt<std::string>
                 cl::desc("Make this lemma wrong: a test of the tests. What is proved then is not"));
 static cl::opt<bool> listLemmasOption("list-lemmas", cl::cat(category), cl::Hidden,
                                       cl::desc("Print the lemmas by name, with what they say"));
+static cl::opt<std::string>
+    logOption("log", cl::cat(category), cl::value_desc("file"),
+              cl::desc("Where it is proved, write the proof for cleave-check-proof"));
 static cl::opt<bool> jsonOption("json", cl::cat(category), cl::desc("Print the answer as JSON"));
 
 static int fail(const llvm::Twine &message) {
@@ -300,11 +303,18 @@ int main(int argc, char **argv) {
     if (llvm::Error error = prove::assumeExactCasts({*assumedGlobal, *assumedLocal}))
       return fail("--assume=exact-casts: " + llvm::toString(std::move(error)));
   }
+  std::string log;
   mlir::FailureOr<Proof> proof =
       prove::prove(assumedGlobal ? *assumedGlobal : *global, assumedLocal ? *assumedLocal : *local,
-                   {deadline, broken});
+                   {deadline, broken, logOption.empty() ? nullptr : &log});
   if (failed(proof))
     return BadInput;
+  if (proof->isProved && !logOption.empty())
+    if (llvm::Error error = llvm::writeToOutput(logOption, [&](llvm::raw_ostream &os) {
+          os << log;
+          return llvm::Error::success();
+        }))
+      return fail(llvm::toString(std::move(error)));
   std::optional<Execution> execution;
   // What a wrong lemma leaves unproved says nothing.
   if (!proof->isProved && executeOption && !broken)

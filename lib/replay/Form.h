@@ -1,0 +1,165 @@
+//===- Form.h - values as sums of terms, and when two are equal -----*- C++ -*-===//
+//
+// An element of a tensor is a sum of factor times sum over bound digits times a term at an index,
+// as far as conditions on places hold. A term is what the log defines: an argument, an op of terms,
+// or a sum. All are total functions of integers, so that a definition cannot be wrong, only of no
+// use. What is checked is that two forms are equal: by arithmetic of indices, by unfolding
+// definitions, and by linearity, where the log has the term that a sum of values becomes.
+//
+// Nothing here is of the prover; both follow docs/proof.md.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_REPLAY_FORM_H
+#define CLEAVE_LIB_REPLAY_FORM_H
+
+#include "mlir/Analysis/Presburger/Fraction.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cleave::replay {
+
+using llvm::ArrayRef;
+using llvm::SmallVector;
+using llvm::StringRef;
+using Rational = mlir::presburger::Fraction;
+using Var = unsigned;
+using TermId = unsigned;
+
+/// A constant and integer multiples of digits.
+struct Index {
+  std::map<Var, int64_t> parts;
+  int64_t constant = 0;
+
+  Index() = default;
+  Index(int64_t constant) : constant(constant) {}
+  static Index of(Var var, int64_t factor = 1) { return Index().plus(var, factor); }
+  Index plus(Var var, int64_t factor) const;
+  Index plus(const Index &other, int64_t factor = 1) const;
+  int64_t at(Var var) const;
+  bool operator==(const Index &) const = default;
+};
+using Digits = llvm::DenseMap<Var, Index>;
+Index replace(const Index &index, const Digits &digits);
+/// Whether any arithmetic left the range of 64 bits since the start: nothing is checked then.
+bool hasOverflowed();
+
+struct Reference {
+  TermId term = 0;
+  SmallVector<Index, 4> at;
+};
+/// 1 where low <= index < high, else 0.
+struct Guard {
+  Index index;
+  int64_t low, high;
+};
+struct Summand {
+  Rational factor = Rational(1);
+  SmallVector<Var, 2> bound;
+  SmallVector<Guard, 1> guards;
+  Reference value;
+};
+using Form = std::vector<Summand>;
+void replace(Form &form, const Digits &digits);
+
+struct Term {
+  enum Kind : uint8_t { Leaf, Op, Sum } kind = Leaf;
+  /// The name of a leaf; what an op computes.
+  std::string key;
+  /// Sizes of its digits, numbered from 0: of an op, those that its operands have, then its own.
+  SmallVector<int64_t, 4> sizes;
+  unsigned kept = 0;
+  /// Digits that an op reads its operands along, by factor, numbered behind `sizes`.
+  SmallVector<std::pair<unsigned, int64_t>, 2> read;
+  std::vector<Reference> operands;
+  /// Of a sum; its bound digits have these sizes, and are numbered behind `sizes`.
+  Form body;
+  SmallVector<int64_t, 2> boundSizes;
+};
+
+/// What is known of an op's function on elements: from the op, never from the log.
+struct Function {
+  std::string key;
+  SmallVector<SmallVector<unsigned, 2>, 2> linear;
+  bool isProduct = false, isRoot = false, isIndicator = false;
+};
+
+class Forms {
+public:
+  Forms();
+  /// Takes the log's next term; false if it is not well-formed.
+  bool define(Term term);
+  const Term &get(TermId term) const { return terms[term]; }
+  size_t numTerms() const { return terms.size(); }
+  std::optional<TermId> findLeaf(StringRef name) const;
+
+  Var make(int64_t size) {
+    sizes.push_back(size);
+    return sizes.size() - 1;
+  }
+  int64_t sizeOf(Var var) const { return sizes[var]; }
+  std::pair<int64_t, int64_t> rangeOf(const Index &index) const;
+
+  Form number(const Rational &number) const;
+  Form position(const Index &index);
+  Form normal(const Form &form);
+  bool areEqual(const Form &left, const Form &right);
+  Form add(const Form &left, const Form &right, const Rational &factor = Rational(1));
+  Form scale(Form form, const Rational &factor);
+  /// For messages: the first summands.
+  std::string textOf(const Form &form) const;
+  Form sum(Form form, ArrayRef<Var> bound);
+  /// The function of forms, read along groups of digits, at places of its result alone. Nothing
+  /// where the log does not define it.
+  std::optional<Form> apply(const Function &function, ArrayRef<Form> operands,
+                            ArrayRef<SmallVector<Var, 2>> read = {}, ArrayRef<Index> results = {},
+                            ArrayRef<int64_t> resultSizes = {});
+  /// The same, of which `fails` is said where there is none.
+  Form applyOr(bool &fails, const Function &function, ArrayRef<Form> operands);
+  /// The operands of an op's value; those read along digits are over new ones, which `read` takes.
+  std::vector<Form> operandsOf(const Reference &value, llvm::SmallVectorImpl<Var> *read = nullptr);
+  /// The form as a multiple of one term: the multiple is 1 if it must be `exact`.
+  std::optional<std::pair<Rational, Reference>> asTerm(const Form &form, bool exact);
+  /// The index that the form is.
+  std::optional<Index> asPosition(const Form &form) const;
+  const Function *functionOf(const Reference &value) const;
+
+private:
+  std::vector<Term> terms;
+  std::vector<int64_t> sizes;
+  llvm::StringMap<Function> functions;
+  llvm::StringMap<TermId> leaves;
+  /// Ops by what they are applied to, and sums by the terms that they have.
+  llvm::StringMap<SmallVector<TermId, 1>> ops, sums;
+  unsigned depth = 0;
+  bool isTooDeep = false;
+
+  using Known = SmallVector<std::optional<Index>, 8>;
+  static bool solve(ArrayRef<std::pair<Index, Index>> equations, Known &known);
+  bool isWhole(const Reference &value) const;
+  Form unfold(const Reference &value);
+  bool simplifyGuards(Summand &summand) const;
+  void simplify(Summand summand, Form &result);
+  bool pushInwards(const Summand &summand, Form &result);
+  bool nameRows(const Summand &summand, Form &result);
+  std::string keyOf(const Summand &summand) const;
+  bool matchSum(const Term &sum, const Form &form, bool exact, Rational &factor, Reference &value);
+  std::optional<Form> multiply(const Function &function, std::vector<Reference> factors);
+  bool isNotNegative(const Form &form) const;
+  std::optional<Reference> find(const Function &function, ArrayRef<Reference> operands,
+                                ArrayRef<SmallVector<Var, 2>> read, ArrayRef<Index> results,
+                                ArrayRef<int64_t> resultSizes);
+};
+
+} // namespace cleave::replay
+
+#endif // CLEAVE_LIB_REPLAY_FORM_H

@@ -1,0 +1,139 @@
+"""`cleave-check-proof` accepts what `cleave-prove --log` writes of exported models, and nothing that was changed or that rests on
+a wrong lemma."""
+
+import random
+import re
+import subprocess
+
+import lemma_cases
+import lemma_cases_of_data  # noqa: F401: adds cases
+import lemma_cases_of_ranks  # noqa: F401
+import lemma_programs
+import placement_cases as cases
+import pytest
+from combinations_cover import seed
+from training import ENVIRONMENT
+
+CHECKED, REJECTED, TRUSTING = range(3)
+
+
+@pytest.fixture(scope="module")
+def check(build_dir):
+    def run(whole, part, log, *options):
+        made = subprocess.run(
+            [build_dir / "bin" / "cleave-check-proof", whole, part, log, *options],
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert made.returncode in (CHECKED, REJECTED, TRUSTING), made.stderr
+        return made.returncode, made.stdout
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def proved(build_dir):
+    """Whether the programs are proved, with the log that says so."""
+
+    def run(whole, part, log, *options):
+        made = subprocess.run(
+            [build_dir / "bin" / "cleave-prove", whole, part, "--execute=false", f"--log={log}", *options],
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert made.returncode in (0, 2), made.stderr
+        assert log.exists() == (made.returncode == 0)
+        return made.returncode == 0
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def programs(build_dir, model):
+    """A model, and what each rank of a mesh runs, made once."""
+    made = {}
+
+    def get(name, mesh):
+        if (name, mesh) not in made:
+            whole = model(name).program
+            stem = whole.with_name(re.sub(r"[^a-z0-9]+", "_", f"checked {mesh}"))
+            plan = cases.plan(name, mesh).write(stem.with_suffix(".json"))
+            made[name, mesh] = whole, stem.with_suffix(".local.mlir")
+            subprocess.run(
+                [build_dir / "bin" / "cleave-opt", whole, f"--annotate-placements=plan={plan}",
+                 "--propagate-placements", "--partition", "-o", made[name, mesh][1]],
+                check=True, env=ENVIRONMENT, timeout=120,
+            )  # fmt: skip
+        return made[name, mesh]
+
+    return get
+
+
+@pytest.mark.parametrize("mesh", ["dp2", "fsdp2", "tp2, sequence", "fsdp2 x tp2"])
+@pytest.mark.parametrize("name", ["gpt_untied", "llama"])
+def test_models_on_meshes(programs, proved, check, tmp_path, name, mesh):
+    whole, part = programs(name, mesh)
+    log = tmp_path / "proof"
+    assert proved(whole, part, log)
+    status, answer = check(whole, part, log)
+    # A vocabulary in parts rests on lemmas that are named.
+    assert status == (TRUSTING if "tp2" in mesh else CHECKED), answer
+    trusted = re.findall(r"^trusted: (\w+) of", answer, re.MULTILINE)
+    assert set(trusted) <= {"lookup"}
+    assert int(re.match(r"checked: (\d+) results", answer).group(1)) > 80
+
+
+def change(lines, choose):
+    """One line less, twice, or with another number; and what was changed."""
+    at = choose.randrange(1, len(lines) - 2)
+    kind = choose.choice(["drop", "double", "number", "number", "number"])
+    line, changed = lines[at], list(lines)
+    if kind == "drop":
+        del changed[at]
+    elif kind == "double":
+        changed.insert(at, line)
+    else:
+        numbers = list(re.finditer(r"(?<![\w.])\d+", line))
+        if not numbers:
+            return change(lines, choose)
+        number = choose.choice(numbers)
+        value = int(number.group())
+        other = choose.choice([value + 1, value * 2 + 1, value - 1 if value else 3])
+        changed[at] = line[: number.start()] + str(other) + line[number.end() :]
+    return changed, f"{kind} of line {at + 1}: {line}"
+
+
+def test_a_changed_log_is_rejected(programs, proved, check, tmp_path):
+    """But for what no value needs: sizes that only choose between names, and steps of which the answer then says that they are
+    trusted. The programs are equal, so that no proof of it is wrong."""
+    whole, part = programs("gpt_untied", "fsdp2")
+    log, changed = tmp_path / "proof", tmp_path / "changed"
+    assert proved(whole, part, log)
+    lines = log.read_text().split("\n")
+    choose = random.Random(seed())
+    accepted = []
+    for _ in range(60):
+        other, what = change(lines, choose)
+        changed.write_text("\n".join(other))
+        status, answer = check(whole, part, changed)
+        if status == CHECKED:
+            accepted.append(what)
+        elif status == REJECTED:
+            assert answer.startswith("rejected: ")
+    assert len(accepted) <= 12 and not [what for what in accepted if ": value " in what], accepted
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("reduce_scatter sum", "reduce_scatter avg"),
+        ("is_causal = true", "is_causal = false"),
+        (r"aten\.gelu\(", "aten.relu("),
+    ],
+)
+def test_a_changed_program_is_rejected(programs, proved, check, tmp_path, old, new):
+    whole, part = programs("gpt_untied", "tp2, sequence")
+    log, wrong = tmp_path / "proof", tmp_path / "wrong.mlir"
+    assert proved(whole, part, log)
+    text, count = re.subn(old, new, part.read_text(), count=1)
+    assert count == 1
+    wrong.write_text(text)
+    assert check(whole, wrong, log)[0] == REJECTED

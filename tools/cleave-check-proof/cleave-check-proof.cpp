@@ -1,0 +1,115 @@
+//===- cleave-check-proof.cpp - whether a log of cleave-prove is a proof ----===//
+//
+// Replays the log against both programs, without the prover. The exit status is the answer.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Register.h"
+#include "lib/prove/Assume.h"
+#include "lib/replay/Replay.h"
+#include "lib/support/Buffer.h"
+#include "lib/support/Input.h"
+
+#include "mlir/Parser/Parser.h"
+#include "mlir/Support/FileUtilities.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/WithColor.h"
+
+namespace cl = llvm::cl;
+using namespace cleave;
+
+enum ExitStatus { Checked = 0, Rejected = 1, Trusting = 2, BadInput = 3 };
+
+static cl::OptionCategory category("cleave-check-proof options");
+static cl::opt<std::string> globalOption(cl::Positional, cl::Required, cl::cat(category),
+                                         cl::value_desc("GLOBAL"),
+                                         cl::desc("<program of one device>"));
+static cl::opt<std::string> localOption(cl::Positional, cl::Required, cl::cat(category),
+                                        cl::value_desc("LOCAL"),
+                                        cl::desc("<program of each rank>"));
+static cl::opt<std::string> logOption(cl::Positional, cl::Required, cl::cat(category),
+                                      cl::value_desc("LOG"), cl::desc("<log of cleave-prove>"));
+static cl::opt<bool> exactCastsOption(
+    "assume-exact-casts", cl::cat(category),
+    cl::desc("The log is of cleave-prove --assume=exact-casts: conversions between floating-point "
+             "types change no value"));
+
+static int fail(const llvm::Twine &message) {
+  llvm::WithColor::error(llvm::errs(), "cleave-check-proof") << message << "\n";
+  return BadInput;
+}
+
+static std::unique_ptr<llvm::MemoryBuffer> open(llvm::StringRef name) {
+  std::string message;
+  std::unique_ptr<llvm::MemoryBuffer> input = mlir::openInputFile(name, &message);
+  if (!input)
+    fail(message);
+  return input;
+}
+
+static mlir::OwningOpRef<mlir::ModuleOp> read(llvm::StringRef name, mlir::MLIRContext &context) {
+  std::unique_ptr<llvm::MemoryBuffer> input = open(name);
+  if (!input)
+    return {};
+  if (llvm::Error error = support::checkInput(input->getBuffer(), name)) {
+    fail(llvm::toString(std::move(error)));
+    return {};
+  }
+  auto manager = std::make_shared<llvm::SourceMgr>();
+  manager->AddNewSourceBuffer(support::align(std::move(input)), llvm::SMLoc());
+  mlir::SourceMgrDiagnosticHandler handler(*manager, &context);
+  return mlir::parseSourceFile<mlir::ModuleOp>(manager, mlir::ParserConfig(&context));
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::HideUnrelatedOptions(category);
+  cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << "cleave-check-proof\n"; });
+  if (!cl::ParseCommandLineOptions(
+          argc, argv,
+          "Checks a log that cleave-prove --log wrote, without the prover.\nExit status: 0 "
+          "checked, "
+          "1 rejected, 2 checked but for lemmas that it lists, 3 bad input\n",
+          &llvm::errs()))
+    return BadInput;
+  mlir::DialectRegistry registry;
+  registerDialects(registry);
+  mlir::MLIRContext context(registry);
+  context.printOpOnDiagnostic(false);
+  mlir::OwningOpRef<mlir::ModuleOp> global = read(globalOption, context);
+  if (!global)
+    return BadInput;
+  mlir::OwningOpRef<mlir::ModuleOp> local = read(localOption, context);
+  if (!local)
+    return BadInput;
+  std::unique_ptr<llvm::MemoryBuffer> text = open(logOption);
+  if (!text)
+    return BadInput;
+  if (exactCastsOption)
+    if (llvm::Error error = prove::assumeExactCasts({*global, *local}))
+      return fail(llvm::toString(std::move(error)));
+  replay::Forms forms;
+  llvm::Expected<replay::Log> log = replay::readLog(text->getBuffer(), logOption, forms);
+  if (!log) {
+    llvm::outs() << "rejected: " << llvm::toString(log.takeError()) << "\n";
+    return Rejected;
+  }
+  replay::Outcome outcome = replay::check(*global, *local, *log, forms);
+  if (!outcome.problem.empty()) {
+    llvm::outs() << "rejected: ";
+    if (outcome.line)
+      llvm::outs() << logOption << ":" << outcome.line << ": ";
+    llvm::outs() << outcome.problem << "\n";
+    return Rejected;
+  }
+  llvm::outs() << "checked: " << outcome.numResults << " results, by " << outcome.numValues
+               << " values\n";
+  if (exactCastsOption)
+    llvm::outs() << "assumed: conversions between floating-point types change no value\n";
+  for (const auto &[lemma, count] : outcome.trusted)
+    llvm::outs() << "trusted: " << lemma << ", " << count << " values\n";
+  return outcome.trusted.empty() ? Checked : Trusting;
+}
