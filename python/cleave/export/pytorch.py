@@ -22,6 +22,7 @@ import torch.fx.traceback
 from torch import fx
 from torch._dynamo import symbolic_convert
 from torch._dynamo.functional_export import dynamo_graph_capture_for_export
+from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.variables import SymNodeVariable, TensorVariable, VariableTracker, misc, user_defined
 from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._functorch._aot_autograd import descriptors
@@ -146,9 +147,12 @@ def _sizes_by_python() -> Iterator[None]:
 @contextlib.contextmanager
 def _gradients_in_forward() -> Iterator[None]:
     """What forward differentiates by itself (gradient penalties, forces) is traced: torch.autograd.grad, and
-    `requires_grad_` of what it computes, which Dynamo refuses.
+    `requires_grad_` of what it computes. PyTorch 2.11 refuses that; 2.15 does where a result is made of it, for fear that its
+    gradient is lost, which here is in the same graph.
     """
     before = TensorVariable.method_requires_grad_
+    check = "_check_requires_grad_intermediate_outputs"
+    checked = vars(OutputGraph).get(check)
 
     def requires_grad_(self, translator, requires_grad=True):
         wanted = requires_grad if isinstance(requires_grad, bool) else requires_grad.as_python_constant()
@@ -158,12 +162,16 @@ def _gradients_in_forward() -> Iterator[None]:
         return self
 
     TensorVariable.method_requires_grad_ = requires_grad_
+    if checked:
+        setattr(OutputGraph, check, lambda *args: None)
     options = {"trace_autograd_ops": True} if hasattr(torch._dynamo.config, "trace_autograd_ops") else {}
     try:
         with torch._dynamo.config.patch(**options):
             yield
     finally:
         TensorVariable.method_requires_grad_ = before
+        if checked:
+            setattr(OutputGraph, check, checked)
 
 
 def _choose_divergences():
