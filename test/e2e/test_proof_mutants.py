@@ -23,12 +23,12 @@ def test_a_later_run_goes_on(build_dir, tmp_path):
     first = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(row["program"], row["round"]) for row in first if not row["typed"]] == [("ring", 0), ("classes", 0)]
     assert any(row["typed"] for row in first)
-    more = run(build_dir, *programs, "--mutants", 300)
+    more = run(build_dir, *programs, "--mutants", 600)
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     assert rows[: len(first)] == first and {row["round"] for row in rows} == {0, 1}
     made = sum(counts["made"] for row in rows for counts in row["kinds"].values())
-    assert made >= 300 and f"{made} changed programs, of 2 programs" in more.stdout
-    assert run(build_dir, *programs, "--mutants", 300).stdout == more.stdout
+    assert made >= 600 and f"{made} changed programs, of 2 programs" in more.stdout
+    assert run(build_dir, *programs, "--mutants", 600).stdout == more.stdout
     differ = sum(counts.get("differ", 0) for row in rows for counts in row["kinds"].values())
     assert differ > 200 and not any(row["wrong"] for row in rows)
 
