@@ -50,6 +50,13 @@ class Bench:
         self.every = every
         self.rows = calibrate.newest(every)
         self.files = calibrate.Files(SOURCE / "examples/devices")
+        # Of Aceso's plans: what the allocator held on the rank that held most, in GiB.
+        self.held = collections.defaultdict(float)
+        with open(data / "measured/aceso_rank_breakdown.csv", newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(line for line in file if not line.startswith("#")):
+                if row["max_reserved"]:
+                    plan = f"{row['system']}-{row['gpu']}-{row['plan']}"
+                    self.held[plan] = max(self.held[plan], float(row["max_reserved"]) / 1024)
 
     def fit(self, rows, options=(), positions=None):
         return calibrate.Fit(self.files, self.header, rows, self.tool, [*self.options, *options], positions)
@@ -258,7 +265,9 @@ def folds(bench):
 
 
 def ablation(bench, full, positions):
-    """Medians by family with a term left out and the constants fitted again."""
+    """Medians by family with a term left out and the constants fitted again, on the same thinned rows."""
+    fit = bench.fit(thin(bench.rows), positions=positions)
+    full = by_family(errors_of(bench.predict(fit.positions, bench.rows), bench.rows), bench.rows)
     families = list(full)
     lines = ["| without | " + " | ".join(families) + " |", "| --- |" + " ---: |" * len(families),
              "| nothing | " + " | ".join(f"{summary(full[family])[0]:.1f}" for family in families) + " |"]
@@ -271,15 +280,29 @@ def ablation(bench, full, positions):
     return lines
 
 
+def reserved(bench, row):
+    """What the allocator held at the most, in GiB, where the source has it beside what tensors took."""
+    extra = dict(part.split("=", 1) for part in row["extra"].split(";") if "=" in part)
+    if "stage_peak_reserved_mb" in extra:
+        return max(map(float, extra["stage_peak_reserved_mb"].split("/"))) / 1024
+    return bench.held.get(extra.get("plan"))
+
+
 def memory(bench, predictions):
-    errors = errors_of(predictions, bench.rows, "predicted_peak_memory_gib", "peak_memory_gib")
     groups = collections.defaultdict(list)
     for row in bench.rows:
-        if row["id"] in errors:
-            groups[row["source"]].append(errors[row["id"]])
-    return ["| source | rows | median (%) | p90 (%) | bias (%) |", "| --- | ---: | ---: | ---: | ---: |",
-            *(f"| {name} | {len(values)} | " + " | ".join(f"{value:.1f}" for value in summary(values)) + " |"
-              for name, values in groups.items())]
+        predicted = predictions[row["id"]]
+        truth, value = number(row["peak_memory_gib"]), number(predicted["predicted_peak_memory_gib"])
+        if truth and value:
+            means = "reserved" if "what the allocator holds" in predicted["note"] else "allocated"
+            groups[row["source"], means].append(value / truth - 1)
+        held, value = reserved(bench, row), number(predicted.get("predicted_reserved_gib", ""))
+        if held and value:
+            groups[row["source"], "reserved"].append(value / held - 1)
+    return ["Allocated: what tensors take; reserved: what the allocator holds for them.", "",
+            "| source | of memory | rows | median (%) | p90 (%) | bias (%) |", "| --- | --- | ---: | ---: | ---: | ---: |",
+            *(f"| {source} | {means} | {len(values)} | " + " | ".join(f"{value:.1f}" for value in summary(values)) + " |"
+              for (source, means), values in groups.items())]
 
 
 def noise(bench):
@@ -297,7 +320,7 @@ def noise(bench):
 
 def all_rows(bench, fit):
     """Sections on the fit to all rows, by title."""
-    predictions = bench.predict(fit.positions, bench.rows)
+    predictions = bench.predict(fit.positions, bench.rows, ["--details"])
     errors = errors_of(predictions, bench.rows)
     groups = by_family(errors, bench.rows)
     others = by_family(baseline_errors(bench, fit_baseline(bench, bench.rows), bench.rows), bench.rows)

@@ -19,8 +19,10 @@ std::vector<NamedNumber> Link::facts() {
 
 std::vector<NamedNumber> Link::constants() {
   return {{"latency", &latency},
+          {"start_seconds", &startSeconds, /*isOptional=*/true},
           {"efficiency", &efficiency},
           {"point_to_point_efficiency", &pointToPointEfficiency},
+          {"strided_efficiency", &stridedEfficiency, /*isOptional=*/true},
           {"all_to_all_efficiency", &allToAllEfficiency}};
 }
 
@@ -63,6 +65,10 @@ static llvm::Expected<Link> readLink(const llvm::json::Object &object, llvm::Str
     return names.takeError();
   if (llvm::Error error = reader.finish())
     return error;
+  if (link.relative.empty())
+    for (const NamedNumber &constant : link.constants())
+      if (constant.isOptional)
+        llvm::erase(*names, constant.name);
   if (!names->empty() && link.relative.empty())
     return makeError("{0}: expected the constant \"{1}\", or a \"relative\" to take it from", file,
                      names->front());

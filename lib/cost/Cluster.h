@@ -17,8 +17,11 @@ struct Link {
   double shared = 0;
 
   double latency = 0;                // seconds of a hop
+  double startSeconds = 0;           // of a collective, once: until all its ranks are there
   double efficiency = 1;             // of the bandwidth, for rings and trees
   double pointToPointEfficiency = 1; // of the bandwidth, between two devices
+  /// Of what rings reach otherwise: where a group has some of a unit's devices, but not neighbours.
+  double stridedEfficiency = 1;
   double allToAllEfficiency = 1;     // of the bandwidth, where all send to all
 
   std::vector<NamedNumber> facts();

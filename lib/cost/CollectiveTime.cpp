@@ -28,6 +28,7 @@ struct Crossing {
   const Link *link;
   double bandwidth; // of one rank
   int64_t parts, ranks;
+  bool isNode; // the innermost of several levels
 };
 } // namespace
 
@@ -39,7 +40,7 @@ static llvm::SmallVector<Crossing, 4> crossings(const Cluster &cluster, const Gr
     int64_t within = ranksWithin(group, level.size);
     if (within > inside)
       result.push_back({&level.link, bandwidthOf(level, sizeBelow(cluster, i)),
-                        (within + inside - 1) / inside, inside});
+                        (within + inside - 1) / inside, inside, i == 0 && level.size != 0});
     inside = std::max(inside, within);
   }
   return result;
@@ -53,6 +54,7 @@ double cleave::cost::timeOf(const Cluster &cluster, Collective kind, const Group
     return sendTime(cluster, group.stride, bytes);
   double n = static_cast<double>(group.size);
   llvm::SmallVector<Crossing, 4> levels = crossings(cluster, group);
+  double start = levels.empty() ? 0 : levels.back().link->startSeconds;
   if (kind == Collective::AllToAll) {
     // What goes to ranks beyond a level's units leaves through the next one's links.
     double seconds = 0, latency = 0;
@@ -62,22 +64,28 @@ double cleave::cost::timeOf(const Cluster &cluster, Collective kind, const Group
           std::max(seconds, bytes * beyond / (level.bandwidth * level.link->allToAllEfficiency));
       latency += level.link->latency * std::log2(static_cast<double>(level.parts) + 1);
     }
-    return seconds + latency;
+    return start + seconds + latency;
   }
   // A ring enters and leaves each unit once; as many rings as ranks in it share its links.
   double slowest = 0, steps = 0, treeSteps = 0;
   for (const Crossing &level : levels) {
     double bandwidth = level.bandwidth * level.link->efficiency * static_cast<double>(level.ranks);
+    // Each ring enters a unit at one device and leaves it at another, which has another network card:
+    // before NCCL could pass data on to the card's own device (PXN, 2.12), it crossed the host.
+    if (level.ranks > 1 && group.stride > 1)
+      bandwidth *= level.link->stridedEfficiency;
     slowest = std::max(slowest, 1 / bandwidth);
     double parts = static_cast<double>(level.parts);
-    steps += level.link->latency * (parts - 1);
-    treeSteps += level.link->latency * std::ceil(std::log2(parts));
+    // Of the ring's n - 1 steps, those between parts of this level: in each unit of it.
+    double units = n / (parts * static_cast<double>(level.ranks));
+    steps += level.link->latency * (parts - 1) * units;
+    treeSteps += level.link->latency * (level.isNode ? parts - 1 : std::ceil(std::log2(parts)));
   }
   double passes = kind == Collective::AllReduce ? 2 : 1;
   double ring = passes * (bytes * (n - 1) / n * slowest + steps);
   if (kind != Collective::AllReduce)
-    return ring;
-  return std::min(ring, 2 * (bytes * slowest + treeSteps));
+    return start + ring;
+  return start + std::min(ring, 2 * (bytes * slowest + treeSteps));
 }
 
 double cleave::cost::exchangeTime(const Cluster &cluster, const Group &group, double bytes,
@@ -85,14 +93,16 @@ double cleave::cost::exchangeTime(const Cluster &cluster, const Group &group, do
   if (group.size <= 1 || bytes <= 0)
     return 0;
   double n = static_cast<double>(group.size), seconds = 0, latency = 0;
-  for (const Crossing &level : crossings(cluster, group)) {
+  llvm::SmallVector<Crossing, 4> levels = crossings(cluster, group);
+  double start = levels.empty() ? 0 : levels.back().link->startSeconds;
+  for (const Crossing &level : levels) {
     double units = n / static_cast<double>(level.ranks);
     double others = (units - 1) * (1 - std::pow(1 - 1 / units, copies));
     seconds =
         std::max(seconds, bytes * others / (level.bandwidth * level.link->allToAllEfficiency));
     latency += level.link->latency * std::log2(static_cast<double>(level.parts) + 1);
   }
-  return seconds + latency;
+  return start + seconds + latency;
 }
 
 double cleave::cost::sendTime(const Cluster &cluster, int64_t stride, double bytes) {

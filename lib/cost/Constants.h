@@ -20,7 +20,7 @@ constexpr size_t maxConstants = 12;
 struct NamedNumber {
   llvm::StringRef name;
   double *value;
-  /// A fact that a file need not have.
+  /// A file need not have it.
   bool isOptional = false;
 };
 

@@ -30,6 +30,7 @@ static llvm::Error readSoftware(JSONReader &reader, Software &s) {
                               {"overlaps_tensor", &s.overlapsTensor},
                               {"overlaps_experts", &s.overlapsExperts},
                               {"blocking_transfers", &s.blockingTransfers},
+                              {"transfers_in_parts", &s.transfersInParts},
                               {"sequence_parallel", &s.sequenceParallel},
                               {"fuses_pointwise", &s.fusesPointwise},
                               {"softmax_multiple", &s.softmaxMultiple},
@@ -45,6 +46,10 @@ static llvm::Error readSoftware(JSONReader &reader, Software &s) {
                               {"parameter_bytes", &s.parameterBytes},
                               {"gradient_state_bytes", &s.gradientStateBytes},
                               {"optimizer_state_bytes", &s.optimizerStateBytes},
+                              {"update_gradient_bytes", &s.updateGradientBytes},
+                              {"parallel_logit_bytes", &s.parallelLogitBytes},
+                              {"keeps_gathered", &s.keepsGathered},
+                              {"growing_segments", &s.growingSegments},
                               {"tied_embeddings", &s.tiedEmbeddings},
                               {"microbatches_as_ranks", &s.microbatchesAsRanks}});
 }
@@ -56,8 +61,10 @@ static llvm::Error readSource(JSONReader &reader, Source &source) {
     return error;
   if (llvm::Error error = reader.string("older", source.older))
     return error;
-  return readNumbers(reader,
-                     {{"vocabulary", &source.vocabulary}, {"older_until", &source.olderUntil}});
+  return readNumbers(reader, {{"vocabulary", &source.vocabulary},
+                              {"older_until", &source.olderUntil},
+                              {"reports_reserved", &source.reportsReserved},
+                              {"reports_layers", &source.reportsLayers}});
 }
 
 static llvm::Error readModel(JSONReader &reader, Model &m) {

@@ -19,6 +19,9 @@ struct Software {
   double overlapsExperts = 0;
   /// Without a free stream: a rank waits for each transfer to its pipeline neighbour.
   double blockingTransfers = 0;
+  /// Each of the tensor-parallel ranks sends a part of the activation to the next pipeline rank, and
+  /// those there gather it.
+  double transfersInParts = 0;
   /// Normalization and activation regions are sharded over the tensor-parallel ranks.
   double sequenceParallel = 0;
   /// Pointwise ops next to each other run as one kernel.
@@ -37,8 +40,16 @@ struct Software {
   /// Bytes that stay allocated for a parameter: itself, its gradient, what ZeRO's first stage
   /// shards.
   double parameterBytes = 2, gradientStateBytes = 4, optimizerStateBytes = 12;
-  /// Bytes of each logit while the loss is computed: copies in several types, and gradients.
-  double logitBytes = 6;
+  /// Bytes of a gradient during the update, if it is converted for it; no activations stand then.
+  double updateGradientBytes = 0;
+  /// Bytes of each logit while the loss is computed: copies in several types, and gradients; and
+  /// where tensor-parallel ranks have parts of the vocabulary, if they then differ.
+  double logitBytes = 6, parallelLogitBytes = 0;
+  /// What ranks with parts of a sequence gather stays for the backward, which otherwise gathers it
+  /// again.
+  double keepsGathered = 0;
+  /// The allocator's segments grow in place, so that little of them lies idle.
+  double growingSegments = 0;
   /// Bytes that the loss moves for each logit, forward and backward.
   double lossBytes = 24, lossBackwardBytes = 10;
   /// Bytes that adding a microbatch's gradient to the others moves for each parameter, where
@@ -59,7 +70,9 @@ struct Source {
   /// What releases up to number `olderUntil` (`container` in the column `extra`) ran instead.
   std::string older;
   double olderUntil = 0;
-  double vocabulary = 0; // 0: rows say
+  double vocabulary = 0;     // 0: rows say
+  double reportsReserved = 0; // its memory is what the allocator holds, not what tensors take
+  double reportsLayers = 0;   // its memory is that of layers alone, by formulas
   std::string reason;
 };
 

@@ -118,6 +118,10 @@ void Reader::readParts() {
       layout.tensor > 1 &&
       (sequence.empty() ? layout.software.sequenceParallel > 0 : sequence != "0");
   layout.lowRankTuning = row.find("extra", "kind") == "LoRA";
+  llvm::StringRef measured = row.find("extra", "ranks_logged");
+  if (!measured.empty() &&
+      (measured.getAsInteger(10, layout.measuredRanks) || layout.measuredRanks < 1))
+    fail(makeError("extra: ranks_logged: expected a positive number, found '{0}'", measured));
   if (row.find("extra", "compile") == "0")
     layout.software.fusesPointwise = 0;
   // Products in parts, each with its part of the collective beside it.
@@ -246,6 +250,8 @@ llvm::Expected<Layout> predict::readLayout(const Row &row, const Defaults &defau
                  release <= source->second.olderUntil;
   layout.software =
       defaults.software.find(isOlder ? source->second.older : source->second.software)->second;
+  layout.reportsReserved = source->second.reportsReserved > 0;
+  layout.reportsLayers = source->second.reportsLayers > 0;
   // "NAME (variant)"
   auto model = defaults.models.find(llvm::StringRef(layout.model).split(" (").first);
   if (model != defaults.models.end())

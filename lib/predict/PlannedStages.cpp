@@ -1,8 +1,7 @@
 //===- PlannedStages.cpp - reading plans by op --------------------------------===//
 
 #include "lib/predict/PlannedStages.h"
-
-#include "lib/predict/Transformer.h"
+#include "lib/predict/KeptTensors.h"
 
 #include <algorithm>
 
@@ -44,13 +43,13 @@ static Groups groupsOf(int64_t tensor, int64_t data) {
 
 /// One op or layer of a stage.
 static void add(StageTime &stage, const LayerClass &layer, const cost::Cluster &cluster,
-                const Groups &groups, const Terms &terms, bool again, bool keepsInput) {
+                const Groups &groups, const Terms &terms, bool again) {
   PassTime forward = timeOf(cluster, groups, layer.forward, terms, false);
   stage.forward += forward;
   stage.backward += timeOf(cluster, groups, layer.backward, terms, false);
   if (again)
     stage.backward += forward;
-  stage.savedBytes += again ? (keepsInput ? layer.inputBytes : 0) : layer.savedBytes;
+  stage.savedBytes += again ? layer.inputBytes : layer.savedBytes;
   if (again)
     stage.workBytes = std::max(stage.workBytes, layer.savedBytes);
   stage.parameters += layer.parameters;
@@ -73,6 +72,7 @@ static llvm::Error addByOp(PlannedStages &result, const cost::Cluster &cluster, 
                        layout.plan, s, total);
     again.resize(tensor.size());
     StageTime &stage = result.stages.emplace_back();
+    std::vector<PlannedOp> ops;
     for (size_t i = 0; i < tensor.size(); ++i, ++at) {
       if (tensor[i] < 1 || data[i] < 1)
         return makeError("extra: plan '{0}': stage {1}: expected degrees of 1 or more", layout.plan,
@@ -85,9 +85,18 @@ static llvm::Error addByOp(PlannedStages &result, const cost::Cluster &cluster, 
       if (at == 0)
         result.embeddingBytes = layout.software.gradientBytes * layer.parameters;
       Groups groups = groupsOf(tensor[i], data[i]);
-      add(stage, layer, cluster, groups, terms, again[i] != 0, false);
-      if (again[i] && (i == 0 || !again[i - 1]))
-        stage.savedBytes += 2 * shape.tokens() * double(layout.hidden);
+      add(stage, layer, cluster, groups, terms, again[i] != 0);
+      PlannedOp &op = ops.emplace_back();
+      op.kind = at == 0           ? PlannedOp::Embedding
+                : at + 1 == total ? PlannedOp::Loss
+                : at + 2 == total ? PlannedOp::Norm
+                                  : PlannedOp::InLayer;
+      // The last normalization's input is the result of the last layer.
+      op.layer = at == 0 ? -1 : std::min(int64_t((at - 1) / numBlocks), layout.layers);
+      op.block = Block((at + numBlocks - 1) % numBlocks);
+      op.tensor = shape.tensor;
+      op.microBatch = shape.microBatch;
+      op.again = again[i] != 0;
       stage.tensor = std::max(stage.tensor, double(tensor[i]));
       stage.data = std::max(stage.data, double(data[i]));
       // Where degrees change, ranks gather what others have of the activation.
@@ -99,6 +108,9 @@ static llvm::Error addByOp(PlannedStages &result, const cost::Cluster &cluster, 
         stage.backward.exposed[size_t(Axis::Tensor)] += seconds;
       }
     }
+    KeptBytes kept = keptBytes(layout, ops);
+    stage.savedBytes = kept.saved;
+    stage.workBytes = kept.most - kept.saved;
     stage.send = cost::sendTime(cluster, std::max<int64_t>(1, int64_t(stage.tensor * stage.data)),
                                 2 * double(layout.microBatch) * double(layout.sequence) *
                                     double(layout.hidden) / stage.data);
@@ -135,18 +147,24 @@ static llvm::Error addByStage(PlannedStages &result, const cost::Cluster &cluste
     LayerClass layer = getDenseLayer(shape, double(layout.ffn));
     int64_t count = numberAt(layers, s), again = numberAt(recomputed, s);
     for (int64_t i = 0; i < count; ++i)
-      add(stage, layer, cluster, groups, terms, i < again, true);
+      add(stage, layer, cluster, groups, terms, i < again);
     if (s == 0) {
       LayerClass embedding = getEmbedding(shape);
       result.embeddingBytes = layout.software.gradientBytes * embedding.parameters;
-      add(stage, embedding, cluster, groups, terms, false, false);
+      add(stage, embedding, cluster, groups, terms, false);
     }
     if (s + 1 == layers->size())
-      add(stage, getHead(shape), cluster, groups, terms, false, false);
-    // The last of a strategy's numbers: which part of the activations is moved to the host.
-    const llvm::json::Value *offloaded = strategy->size() > 9 ? &(*strategy)[9] : nullptr;
-    stage.savedBytes *=
-        1 - std::clamp(offloaded ? offloaded->getAsNumber().value_or(0) : 0, 0.0, 1.0);
+      add(stage, getHead(shape), cluster, groups, terms, false);
+    // The last of a strategy's numbers: which parts of the weights, gradients, optimizer state and
+    // activations lie in the host's memory.
+    auto onHost = [&](size_t at) {
+      const llvm::json::Value *part = at < strategy->size() ? &(*strategy)[at] : nullptr;
+      return std::clamp(part ? part->getAsNumber().value_or(0) : 0, 0.0, 1.0);
+    };
+    stage.weightsOnHost = onHost(6);
+    stage.gradientsOnHost = onHost(7);
+    stage.stateOnHost = onHost(8);
+    stage.savedBytes *= 1 - onHost(9);
     layout.shardStage = numberAt(strategy, 3)   ? 3
                         : numberAt(strategy, 4) ? 2
                         : numberAt(strategy, 5) ? 1

@@ -37,7 +37,8 @@ static std::vector<std::string> listColumns(bool details) {
     return columns;
   for (const char *name :
        {"predicted_compute_s", "predicted_bubble_s", "predicted_gradients_s", "predicted_update_s",
-        "predicted_flops", "predicted_parameters", "predicted_saved_bytes"})
+        "predicted_flops", "predicted_parameters", "predicted_saved_bytes", "predicted_allocated_gib",
+        "predicted_reserved_gib"})
     columns.push_back(name);
   for (const char *what : {"predicted_exposed_{0}_s", "predicted_sent_{0}_bytes"})
     for (size_t axis = 0; axis < numAxes; ++axis)
@@ -50,6 +51,8 @@ static void addDetails(const Prediction &step, std::vector<std::string> &fields)
     fields.push_back(print(value, 6));
   for (double value : {step.flops, step.parameters, step.savedBytes})
     fields.push_back(print(value, 12));
+  for (double value : {step.allocated, step.reserved})
+    fields.push_back(print(value / (1 << 30), 5));
   for (double value : step.exposed)
     fields.push_back(print(value, 6));
   for (double value : step.sent)
@@ -70,7 +73,7 @@ static llvm::Expected<std::vector<std::string>> predictRow(const Row &row, const
   if (!step)
     return step.takeError();
   double limit = cluster->device.memory;
-  std::string memory = print(step->memory / (1 << 30), 5);
+  std::string memory = print(step->reportedMemory / (1 << 30), 5);
   if (step->memory > memoryMargin * limit)
     return std::vector<std::string>{
         "", memory, "",

@@ -12,8 +12,11 @@ namespace cleave::predict {
 
 struct Prediction {
   double seconds = 0;
-  /// Bytes that the allocator hands out at the most, on the rank that has most.
+  /// Bytes that tensors take at the most, on the rank that has most.
   double memory = 0;
+  /// The same on the ranks that the layout's source measures; what PyTorch's caching allocator holds
+  /// there; and which of the two the source means.
+  double allocated = 0, reserved = 0, reportedMemory = 0;
   /// Where the seconds go, on the critical rank: computation (or its launches), exposed
   /// communication by axis, bubbles, gradient reduction, update.
   double compute = 0, bubble = 0, gradients = 0, update = 0;
@@ -33,6 +36,8 @@ struct StageTime {
   double workBytes = 0;  // at the most beside them
   double parameters = 0, expertParameters = 0;
   double tensor = 1, data = 1; // of its ranks, where stages differ
+  // Parts that lie in the host's memory.
+  double weightsOnHost = 0, gradientsOnHost = 0, stateOnHost = 0;
 };
 
 /// Seconds of a pipeline of `ranks` ranks with stages.size() / ranks stages each. Long runs are

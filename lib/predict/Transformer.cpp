@@ -25,7 +25,8 @@ public:
         head(static_cast<double>(layout.headDimension())),
         queries(static_cast<double>(layout.heads) * head / shape.tensor),
         keys(std::max(static_cast<double>(layout.kvHeads) / shape.tensor, 1.0) * head),
-        shared(layout.sequenceParallel ? shape.tensor : 1) {}
+        shared(layout.sequenceParallel ? shape.tensor : 1),
+        gathered(layout.software.keepsGathered > 0 ? 1 : shared) {}
 
   /// x (m x k) times a weight (k x n): the gradients of both are products too.
   void linear(double m, double k, double n, Width width, double batch = 1, double kernels = 1) {
@@ -100,6 +101,7 @@ public:
   const Shape &shape;
   const Layout &layout;
   double tokens, hidden, head, queries, keys, shared;
+  double gathered; // ranks that share what products of whole sequences keep of their operand
   LayerClass layer;
 
 private:
@@ -266,7 +268,7 @@ static void addAttention(Builder &b) {
     b.keep(2 * b.tokens * width);
     b.layer.parameters += b.hidden * width;
   }
-  b.keep(2 * b.tokens * b.hidden / b.shared);
+  b.keep(2 * b.tokens * b.hidden / b.gathered);
   if (layout.context > 1) {
     double bytes = 2 * 2 * b.tokens * static_cast<double>(layout.context) * b.keys;
     b.communicate(b.layer.forward, Collective::AllGather, Axis::Context, bytes, 0.8);
@@ -299,7 +301,7 @@ LayerClass predict::getDenseLayer(const Shape &shape, double ffn) {
   addAttention(b);
   b.norm();
   addNetwork(b, b.tokens, ffn / shape.tensor, 1, 1);
-  b.keep(2 * b.tokens * b.hidden / b.shared);
+  b.keep(2 * b.tokens * b.hidden / b.gathered);
   b.layer.parameters += (b.layout.dimensions.gated > 0 ? 3 : 2) * b.hidden * ffn / shape.tensor;
   b.reduceTensor(b.layer.forward);
   b.reduceTensor(b.layer.backward);
@@ -370,7 +372,9 @@ LayerClass predict::getHead(const Shape &shape) {
   if (shape.tensor > 1 && !b.layout.sequenceParallel)
     b.communicate(b.layer.backward, Collective::AllReduce, Axis::Tensor, 2 * b.tokens * b.hidden,
                   0);
-  b.keep(b.layout.software.logitBytes * size);
+  bool isParallel = shape.tensor > 1 && b.layout.software.parallelLogitBytes > 0;
+  b.keep((isParallel ? b.layout.software.parallelLogitBytes : b.layout.software.logitBytes) * size);
+  b.keep(2 * b.tokens * b.hidden / b.gathered);
   b.layer.parameters += b.hidden * vocabulary;
   b.accumulate(1);
   return b.layer;

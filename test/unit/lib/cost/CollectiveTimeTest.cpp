@@ -45,6 +45,37 @@ TEST(CollectiveTime, TreesWhereLatencyCounts) {
   EXPECT_NEAR(timeOf(cluster, Collective::AllGather, {64, 8}, 0.001), 63, 1e-3);
 }
 
+TEST(CollectiveTime, StepsTakeTheLatencyOfTheLevelThatTheyCross) {
+  Cluster cluster = makeCluster();
+  cluster.levels[0].link.latency = 1;
+  cluster.levels[1].link.latency = 100;
+  // 63 steps of a ring through 8 nodes of 8: 7 cross to the next node.
+  EXPECT_NEAR(timeOf(cluster, Collective::AllGather, {64, 1}, 0.001), 56 + 7 * 100, 1e-3);
+  // A tree: 7 steps of a chain in each node, then 3 between nodes, and back.
+  EXPECT_NEAR(timeOf(cluster, Collective::AllReduce, {64, 1}, 0.001), 2 * (7 + 3 * 100), 1e-3);
+  EXPECT_NEAR(timeOf(cluster, Collective::AllReduce, {8, 1}, 0.001), 2 * 7, 1e-3);
+}
+
+TEST(CollectiveTime, ACollectiveStartsOnce) {
+  Cluster cluster = makeCluster();
+  cluster.levels[0].link.startSeconds = 3;
+  cluster.levels[1].link.startSeconds = 5;
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllGather, {8, 1}, 800), 3 + 7);
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllReduce, {16, 1}, 1600), 5 + 3000.0 / 80);
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllToAll, {16, 1}, 800), 5 + 40);
+  EXPECT_NEAR(exchangeTime(cluster, {8, 1}, 800, 1), 3 + 7, 1e-9);
+  EXPECT_DOUBLE_EQ(sendTime(cluster, 8, 100), 10);
+}
+
+TEST(CollectiveTime, RingsOfEverySecondDeviceCrossTheHost) {
+  Cluster cluster = makeCluster();
+  cluster.levels[1].link.stridedEfficiency = 0.25;
+  // 4 of the 8 devices of each of two nodes; all of them; one of them.
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllGather, {8, 2}, 800), 700.0 / (4 * 10 * 0.25));
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllGather, {16, 1}, 1600), 1500.0 / 80);
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllGather, {2, 8}, 1600), 800.0 / 10);
+}
+
 TEST(CollectiveTime, ASharedLinkIsPartedAmongDevicesOfTheRun) {
   Cluster cluster = makeCluster();
   cluster.levels[0].link.shared = 1;
