@@ -22,7 +22,7 @@ struct Link {
   double pointToPointEfficiency = 1; // of the bandwidth, between two devices
   /// Of what rings reach otherwise: where a group has some of a unit's devices, but not neighbours.
   double stridedEfficiency = 1;
-  double allToAllEfficiency = 1;     // of the bandwidth, where all send to all
+  double allToAllEfficiency = 1; // of the bandwidth, where all send to all
 
   std::vector<NamedNumber> facts();
   std::vector<NamedNumber> constants();

@@ -70,8 +70,9 @@ double cleave::cost::timeOf(const Cluster &cluster, Collective kind, const Group
   double slowest = 0, steps = 0, treeSteps = 0;
   for (const Crossing &level : levels) {
     double bandwidth = level.bandwidth * level.link->efficiency * static_cast<double>(level.ranks);
-    // Each ring enters a unit at one device and leaves it at another, which has another network card:
-    // before NCCL could pass data on to the card's own device (PXN, 2.12), it crossed the host.
+    // Each ring enters a unit at one device and leaves it at another, which has another network
+    // card: before NCCL could pass data on to the card's own device (PXN, 2.12), it crossed the
+    // host.
     if (level.ranks > 1 && group.stride > 1)
       bandwidth *= level.link->stridedEfficiency;
     slowest = std::max(slowest, 1 / bandwidth);

@@ -17,8 +17,8 @@ enum class Collective { AllReduce, AllGather, ReduceScatter, AllToAll, Send };
 ///
 /// Rings: (n - 1) / n of the bytes, twice for an all-reduce, at the pace of the slowest level that
 /// the ring crosses, and n - 1 latencies, each of the level that the step crosses. Trees, for
-/// all-reduces: twice the bytes; a latency for each of log2 steps between nodes, and for each step of
-/// a chain within them, as NCCL builds trees. The faster counts. All begin with the start of the
+/// all-reduces: twice the bytes; a latency for each of log2 steps between nodes, and for each step
+/// of a chain within them, as NCCL builds trees. The faster counts. All begin with the start of the
 /// outermost level that the group crosses.
 double timeOf(const Cluster &cluster, Collective kind, const Group &group, double bytes);
 

@@ -19,8 +19,8 @@ struct Software {
   double overlapsExperts = 0;
   /// Without a free stream: a rank waits for each transfer to its pipeline neighbour.
   double blockingTransfers = 0;
-  /// Each of the tensor-parallel ranks sends a part of the activation to the next pipeline rank, and
-  /// those there gather it.
+  /// Each of the tensor-parallel ranks sends a part of the activation to the next pipeline rank,
+  /// and those there gather it.
   double transfersInParts = 0;
   /// Normalization and activation regions are sharded over the tensor-parallel ranks.
   double sequenceParallel = 0;
@@ -70,7 +70,7 @@ struct Source {
   /// What releases up to number `olderUntil` (`container` in the column `extra`) ran instead.
   std::string older;
   double olderUntil = 0;
-  double vocabulary = 0;     // 0: rows say
+  double vocabulary = 0;      // 0: rows say
   double reportsReserved = 0; // its memory is what the allocator holds, not what tensors take
   double reportsLayers = 0;   // its memory is that of layers alone, by formulas
   std::string reason;

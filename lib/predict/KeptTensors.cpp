@@ -160,7 +160,8 @@ KeptBytes predict::keptBytes(const Layout &layout, llvm::ArrayRef<PlannedOp> ops
       for (const Tensor &tensor : uses[i].needed) {
         auto found = kept.find({tensor.layer, tensor.name});
         bool isThere = found != kept.end() && found->second.user <= i;
-        if (isThere || !again.try_emplace({tensor.layer, tensor.name}, Kept{tensor.bytes, i}).second)
+        if (isThere ||
+            !again.try_emplace({tensor.layer, tensor.name}, Kept{tensor.bytes, i}).second)
           continue;
         work += tensor.bytes;
         done[i - begin] += tensor.bytes;

@@ -38,7 +38,7 @@ struct Layout {
   cost::Width width = cost::Width::Bits16;
   bool lowRankTuning = false; // weights are frozen: no gradients of them
   std::string plan;
-  int64_t measuredRanks = 0;    // the first so many report their memory; 0: all
+  int64_t measuredRanks = 0; // the first so many report their memory; 0: all
   // Of memory: what the allocator holds, instead of what tensors take; layers alone.
   bool reportsReserved = false, reportsLayers = false;
 

@@ -37,8 +37,8 @@ static std::vector<std::string> listColumns(bool details) {
     return columns;
   for (const char *name :
        {"predicted_compute_s", "predicted_bubble_s", "predicted_gradients_s", "predicted_update_s",
-        "predicted_flops", "predicted_parameters", "predicted_saved_bytes", "predicted_allocated_gib",
-        "predicted_reserved_gib"})
+        "predicted_flops", "predicted_parameters", "predicted_saved_bytes",
+        "predicted_allocated_gib", "predicted_reserved_gib"})
     columns.push_back(name);
   for (const char *what : {"predicted_exposed_{0}_s", "predicted_sent_{0}_bytes"})
     for (size_t axis = 0; axis < numAxes; ++axis)

@@ -18,8 +18,8 @@ using cost::Collective;
 /// What stays free: the context, libraries, fragments.
 static constexpr double usableMemory = 0.92;
 
-/// What PyTorch's caching allocator holds beyond what tensors take: segments are multiples of 2 MiB,
-/// blocks below 10 MiB share segments of 20 MiB, and a block that is split leaves a rest which
+/// What PyTorch's caching allocator holds beyond what tensors take: segments are multiples of 2
+/// MiB, blocks below 10 MiB share segments of 20 MiB, and a block that is split leaves a rest which
 /// larger tensors do not fit into. Of 176 ranks that reported both (Aceso's and Mist's), half held
 /// 11 % more, nine of ten between 3 and 16 %; segments that grow in place leave next to none.
 static constexpr double idleSegments = 0.11, idleGrowingSegments = 0.03;
@@ -175,9 +175,8 @@ void Step::makeStages() {
   bool inParts = layout.software.transfersInParts > 0 && !layout.sequenceParallel;
   double bytes = whole / (inParts || layout.sequenceParallel ? double(tensor) : 1);
   double gather =
-      inParts
-          ? cost::timeOf(cluster, Collective::AllGather, groups[size_t(Axis::Tensor)], whole)
-          : 0;
+      inParts ? cost::timeOf(cluster, Collective::AllGather, groups[size_t(Axis::Tensor)], whole)
+              : 0;
   // A blocking transfer is a send, a receive, a wait and a synchronization of the host.
   bool blocking = layout.software.blockingTransfers > 0 && terms.launches;
   double host = blocking ? 4 * cluster.device.hostSeconds : 0;
@@ -232,8 +231,8 @@ double Step::activationBytes(size_t rank) const {
 
 /// Activations, or gradients that are converted for the update: they do not stand together.
 double Step::memoryOf(const StageTime &stage, double activations) const {
-  double converted = std::max(0.0, layout.software.updateGradientBytes -
-                                       layout.software.gradientStateBytes);
+  double converted =
+      std::max(0.0, layout.software.updateGradientBytes - layout.software.gradientStateBytes);
   if (layout.shardStage > 0)
     converted /= double(std::max<int64_t>(layout.shardRanks, 1));
   return parameterBytes(stage) +
@@ -352,8 +351,8 @@ llvm::Expected<Prediction> Step::finish() {
   }
   double pipeline = busiest;
   if (ranks > 1 && terms.bubble) {
-    auto seconds = pipelineTime(stages, layout.pipeline, microbatches,
-                                layout.software.blockingTransfers > 0);
+    auto seconds =
+        pipelineTime(stages, layout.pipeline, microbatches, layout.software.blockingTransfers > 0);
     if (!seconds)
       return seconds.takeError();
     pipeline = *seconds;

@@ -14,8 +14,8 @@ struct Prediction {
   double seconds = 0;
   /// Bytes that tensors take at the most, on the rank that has most.
   double memory = 0;
-  /// The same on the ranks that the layout's source measures; what PyTorch's caching allocator holds
-  /// there; and which of the two the source means.
+  /// The same on the ranks that the layout's source measures; what PyTorch's caching allocator
+  /// holds there; and which of the two the source means.
   double allocated = 0, reserved = 0, reportedMemory = 0;
   /// Where the seconds go, on the critical rank: computation (or its launches), exposed
   /// communication by axis, bubbles, gradient reduction, update.

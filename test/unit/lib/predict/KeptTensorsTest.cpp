@@ -50,9 +50,7 @@ TEST_F(KeptTensors, KeepsWhatTheFormulasOfKorthikantiSay) {
 }
 
 TEST_F(KeptTensors, ARunOfOpsThatRunAgainKeepsWhatGoesIntoIt) {
-  auto attention = [](Block block) {
-    return block >= Block::Scores && block <= Block::Context;
-  };
+  auto attention = [](Block block) { return block >= Block::Scores && block <= Block::Context; };
   // Heads go into it, and the residual, which the normalization keeps anyhow.
   KeptBytes kept = keptBytes(layout, makeOps(1, attention));
   EXPECT_DOUBLE_EQ(kept.saved, 34 * hidden + 2 * hidden);
@@ -84,9 +82,10 @@ TEST_F(KeptTensors, WhatLiesOnTheHostTakesNoMemory) {
   cluster.levels = {{link, 0}};
   layout.plan = "p";
   auto memoryOf = [&](llvm::StringRef onHost) {
-    std::string text = llvm::formatv(R"({"p": {"layers_per_stage": [1, 1], "checkpointed_layers_per_stage": [0, 0],
+    std::string text =
+        llvm::formatv(R"({"p": {"layers_per_stage": [1, 1], "checkpointed_layers_per_stage": [0, 0],
       "gradient_accumulation_steps": 4, "stage_strategies": [[2, 1, 1, 0, 0, 0, {0}], [2, 1, 1, 0, 0, 0, {0}]]}})",
-                                     onHost);
+                      onHost);
     llvm::json::Value plans = llvm::cantFail(llvm::json::parse(text));
     return llvm::cantFail(predictStep(layout, cluster, plans.getAsObject())).memory;
   };
