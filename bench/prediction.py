@@ -3,12 +3,14 @@
 
     bench/prediction.py DATA [--build build] [--parts all,leave-out,folds,ablation] [--write]
 
-A processor needs some three minutes for all of it.
+A processor needs some ten minutes for all of it, one for all rows alone.
 
 DATA has measured/iterations.csv and measured/plans.json. Constants are fitted by `cleave.calibrate`: on all rows; on
 all but one family; on four fifths of vTrain's models. Folds follow from the rows alone. Beside it stands a roofline
 with five constants, fitted on the same rows in the same way. Prints Markdown; --write puts each part, with the date,
-into bench/results/prediction.md, with the error of every row (no measured value is copied); other parts stay.
+into bench/results/prediction.md, with the error of every row (no measured value is copied); other parts stay. With
+the fit to all rows it writes examples/devices, as `cleave.calibrate` does: the page has the digest of the constants
+that it was made with, and a test compares.
 """
 
 import argparse
@@ -35,7 +37,7 @@ TARGETS = {"vtrain_single": (5, 15), "vtrain_multi": (5, 15), "megatron_sc21": (
            "megatron_in_mist_logs": (10, None), "mist": (10, None), "torchtitan": (10, None)}
 # Families whose GPU no other family has.
 ALONE = {"aceso", "megatron_in_mist_logs", "mist", "torchtitan"}
-TERMS = ("tiles", "bytes", "launches", "latency", "contention", "bubble", "optimizer")
+TERMS = ("tiles", "bytes", "launches", "latency", "starts", "strided", "contention", "bubble", "optimizer")
 FOLDS = 5
 
 
@@ -57,6 +59,16 @@ class Bench:
                 if row["max_reserved"]:
                     plan = f"{row['system']}-{row['gpu']}-{row['plan']}"
                     self.held[plan] = max(self.held[plan], float(row["max_reserved"]) / 1024)
+
+    def write(self, fit):
+        """The devices' files, with the constants of a fit to all rows."""
+        self.files.write(SOURCE / "examples/devices", fit.positions, fit.errors())
+
+    def digest(self, positions):
+        """Of constants as they are written."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.files.write(folder, positions)
+            return calibrate.Files(folder).digest()
 
     def fit(self, rows, options=(), positions=None):
         return calibrate.Fit(self.files, self.header, rows, self.tool, [*self.options, *options], positions)
@@ -325,7 +337,8 @@ def all_rows(bench, fit):
     groups = by_family(errors, bench.rows)
     others = by_family(baseline_errors(bench, fit_baseline(bench, bench.rows), bench.rows), bench.rows)
     predicted = sum(bool(row["predicted_step_time_s"]) for row in bench.predict(fit.positions, bench.every).values())
-    lines = [f"{predicted} of {len(bench.every)} rows are predicted, {len(errors)} judged.", "",
+    lines = [f"{predicted} of {len(bench.every)} rows are predicted, {len(errors)} judged, with the constants of "
+             f"`examples/devices` (digest {bench.digest(fit.positions)}).", "",
              *print_families(groups, others)]
     apart = noise(bench)
     if apart:
@@ -389,6 +402,8 @@ def main():
         sections = {**read_page(path), **sections}
     text = "\n".join("\n".join(["", f"## {title}", "", *sections[title]]) for title in TITLES if title in sections)
     if options.write:
+        if "all" in parts:
+            bench.write(fit)
         path.write_text(f"# Predicted step times\n\n{HEAD}\n{text}\n", encoding="utf-8")
     else:
         print(text.strip())

@@ -53,10 +53,12 @@ static llvm::Error readConstant(JSONReader &constants, const NamedNumber &consta
                               {"upper", &upper}})
     if (llvm::Error error = reader.number(name, *number, true))
       return error;
-  std::string unit, meaning;
+  std::string unit, meaning, bounds; // `bounds`: why the value can lie no lower and no higher
   if (llvm::Error error = reader.string("unit", unit, true))
     return error;
   if (llvm::Error error = reader.string("meaning", meaning, true))
+    return error;
+  if (llvm::Error error = reader.string("bounds", bounds))
     return error;
   if (llvm::Error error = reader.finish())
     return error;

@@ -16,7 +16,8 @@ constexpr size_t maxConstants = 12;
 
 /// One number that a file names: a fact of a data sheet, or a constant that is fitted: those stand
 /// in the file as {"value", "start", "lower", "upper", "unit", "meaning"}; `start` is where a fit
-/// begins. A constant that is not to be fitted may be a plain number.
+/// begins, and "bounds" may say why a value cannot lie lower or higher. A constant that is not to
+/// be fitted may be a plain number.
 struct NamedNumber {
   llvm::StringRef name;
   double *value;

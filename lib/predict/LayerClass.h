@@ -53,6 +53,8 @@ struct Terms {
   bool bytes = true;      // memory-bound kernels
   bool launches = true;   // kernels' own time and the host's
   bool latency = true;    // of links
+  bool starts = true;     // of collectives, once each
+  bool strided = true;    // rings of groups that are not neighbours in a node are slower
   bool contention = true; // slowdown of computation beside communication
   bool bubble = true;     // of the pipeline, by simulation; otherwise the busiest rank's work
   bool optimizer = true;  // the update

@@ -390,9 +390,14 @@ llvm::Expected<Prediction> Step::finish() {
 }
 
 llvm::Expected<Prediction> Step::run() {
-  if (!terms.latency)
-    for (cost::Level &level : cluster.levels)
-      level.link.latency = level.link.startSeconds = 0;
+  for (cost::Level &level : cluster.levels) {
+    if (!terms.latency)
+      level.link.latency = 0;
+    if (!terms.starts)
+      level.link.startSeconds = 0;
+    if (!terms.strided)
+      level.link.stridedEfficiency = 1;
+  }
   if (layout.recompute == Recompute::Unknown)
     fitRecomputation();
   else

@@ -15,6 +15,7 @@ rows count together as the square root of their number.
 import argparse
 import collections
 import csv
+import hashlib
 import json
 import math
 import pathlib
@@ -141,6 +142,11 @@ class Files:
                     float(row["gpus_per_node"] or 0) in (0, item["devices_per_node"]):
                 return item
         return None
+
+    def digest(self):
+        """Of the values of all constants: two folders have the same where predictions do not differ for them."""
+        values = sorted((c.owner, c.name, self.items[c.file]["constants"][c.name]["value"]) for c in self.constants)
+        return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:12]
 
     def write(self, folder, positions, errors=None):
         """The files with constants at these positions."""

@@ -5,6 +5,8 @@ import re
 import pytest
 from test_words import SOURCE
 
+from cleave import calibrate
+
 
 @pytest.fixture(scope="module")
 def sections():
@@ -30,6 +32,12 @@ def test_readme_has_the_figures_of_the_page(sections):
     assert rows == int(re.search(r"(\d+) judged", fitted)[1])
     inside, outside = medians(fitted), medians(sections["One family left out of the fit"])
     assert bounds == [round(bound(values)) for values in (inside, outside) for bound in (min, max)]
+
+
+def test_the_page_has_the_constants_that_are_installed(sections):
+    """Whoever calibrates again renews the page with it."""
+    digest = re.search(r"\(digest (\w+)\)", sections["All rows in one fit"])[1]
+    assert digest == calibrate.Files(SOURCE / "examples/devices").digest()
 
 
 def test_rows_add_up(sections):

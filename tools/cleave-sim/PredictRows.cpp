@@ -31,7 +31,7 @@ static cl::opt<std::string> plansOption("plans", cl::cat(rowsCategory), cl::valu
 static cl::list<std::string>
     withoutOption("without", cl::cat(rowsCategory), cl::CommaSeparated, cl::value_desc("term"),
                   cl::desc("Leave terms of the model out: tiles, bytes, launches, latency, "
-                           "contention, bubble, optimizer"));
+                           "starts, strided, contention, bubble, optimizer"));
 
 static cl::opt<bool>
     detailsOption("details", cl::cat(rowsCategory),
@@ -69,13 +69,15 @@ llvm::Error sim::predictRowsOfOptions() {
                      .Case("bytes", &terms.bytes)
                      .Case("launches", &terms.launches)
                      .Case("latency", &terms.latency)
+                     .Case("starts", &terms.starts)
+                     .Case("strided", &terms.strided)
                      .Case("contention", &terms.contention)
                      .Case("bubble", &terms.bubble)
                      .Case("optimizer", &terms.optimizer)
                      .Default(nullptr);
     if (!term)
-      return makeError("--without: expected tiles, bytes, launches, latency, contention, bubble or "
-                       "optimizer, found '{0}'",
+      return makeError("--without: expected tiles, bytes, launches, latency, starts, strided, "
+                       "contention, bubble or optimizer, found '{0}'",
                        name);
     *term = false;
   }
