@@ -61,6 +61,46 @@ Core cleave::prove::productOf(Type element) {
   return core;
 }
 
+namespace {
+/// Whether a value is never -inf, and never inf, as far as constants say so.
+struct Bounds {
+  bool low = true, high = true;
+  bool isReal() const { return low && high; }
+};
+} // namespace
+
+/// Infinities, of which attributes print the bits: constants, and what an op fills in.
+static bool isInfinite(StringRef key) {
+  return key.starts_with("constant 0x") || key.contains("=0x");
+}
+
+static Bounds boundsOf(const Terms &terms, const Meaning &meaning) {
+  Bounds bounds;
+  for (const Summand &summand : meaning) {
+    const Term &term = terms.get(summand.reference.term);
+    StringRef key = term.core.key;
+    if (term.kind != Term::Kind::Op)
+      continue;
+    Bounds own;
+    if (isInfinite(key)) {
+      bool isBelow = key.contains("0xFF"), isPlain = term.operands.empty();
+      own = {!isBelow && isPlain, isBelow && isPlain};
+    } else if (!key.starts_with("aten._softmax#") && !key.starts_with("aten._safe_softmax#") &&
+               !key.starts_with("aten._scaled_dot") && !key.starts_with("exp ") &&
+               llvm::any_of(term.operands, [&](const Reference &operand) {
+                 const Term &inner = terms.get(operand.term);
+                 return inner.kind == Term::Kind::Op && isInfinite(inner.core.key);
+               })) {
+      own = {false, false};
+    }
+    if (summand.coefficient < Rational(0))
+      std::swap(own.low, own.high);
+    bounds.low &= own.low;
+    bounds.high &= own.high;
+  }
+  return bounds;
+}
+
 std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const Tensor *> operands) {
   if (op->getNumResults() != 1 || !tensorOf(op->getResult(0).getType()))
     return std::nullopt;
@@ -89,14 +129,26 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
     return build(op, rule, *factors, 0, combineMeanings);
   };
   // A sum in which each operand counts so often.
-  auto addUp = [&](ArrayRef<Rational> factors, Rational constant) {
-    return combine([&](ArrayRef<Meaning> meanings, const Extent &) {
+  auto addUp = [&](ArrayRef<Rational> factors, Rational constant) -> std::optional<Tensor> {
+    // inf less inf is no number, and neither is zero times inf.
+    bool isNumber = true;
+    std::optional<Tensor> result = combine([&](ArrayRef<Meaning> meanings, const Extent &) {
       Meaning sum = terms.number(constant);
-      for (auto [meaning, factor] : llvm::zip(meanings, factors))
+      Bounds bounds;
+      for (auto [meaning, factor] : llvm::zip(meanings, factors)) {
+        Bounds own = boundsOf(terms, meaning);
+        isNumber &= factor != Rational(0) || own.isReal();
+        if (factor < Rational(0))
+          std::swap(own.low, own.high);
+        isNumber &= (bounds.low || own.high) && (bounds.high || own.low);
+        bounds.low &= own.low;
+        bounds.high &= own.high;
         sum = terms.add(std::move(sum),
                         terms.scale(meaning, terms.breaks(Lemma::Sum) ? Rational(1) : factor));
+      }
       return sum;
     });
+    return isNumber ? result : opaque(op->getResult(0).getType());
   };
   Core product = productOf(tensorOf(op->getResult(0).getType()).getElementType());
 
@@ -125,12 +177,19 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
       return std::nullopt;
     return addUp(divides ? Rational(1) / *other : *other, Rational(0));
   }
-  if (isa<aten::MulOp, aten::MmOp, aten::BmmOp, aten::MvOp, aten::DotOp>(op))
-    return combine([&](ArrayRef<Meaning> meanings, const Extent &extent) {
+  if (isa<aten::MulOp, aten::MmOp, aten::BmmOp, aten::MvOp, aten::DotOp>(op)) {
+    bool isNumber = true;
+    std::optional<Tensor> result = combine([&](ArrayRef<Meaning> meanings, const Extent &extent) {
+      isNumber &= llvm::none_of(meanings, [](const Meaning &factor) { return factor.empty(); }) ||
+                  llvm::all_of(meanings, [&](const Meaning &factor) {
+                    return boundsOf(terms, factor).isReal();
+                  });
       return terms.breaks(Lemma::Product)
                  ? meanings[0]
                  : terms.apply(product, meanings, extent.read, extent.results, extent.resultSizes);
     });
+    return isNumber ? result : opaque(op->getResult(0).getType());
+  }
   auto applied = [&](const Core &core) {
     return combine([&](ArrayRef<Meaning> meanings, const Extent &) {
       return terms.apply(core, meanings, {}, {}, {});

@@ -242,6 +242,41 @@ static Rational contentOf(ArrayRef<const Form *> forms) {
   return total < Rational(0) ? -content : content;
 }
 
+Forms::Bounds Forms::boundsOf(TermId id) {
+  if (auto found = known.find(id); found != known.end())
+    return found->second;
+  const Term &term = terms[id];
+  auto found = functions.find(term.key);
+  const Function *function =
+      term.kind == Term::Op && found != functions.end() ? &found->second : nullptr;
+  Bounds bounds = boundsOf(term.body);
+  for (auto [i, operand] : llvm::enumerate(term.operands)) {
+    Bounds own = boundsOf(operand.term);
+    bounds.low &= own.low || (function && function->scores == i);
+    bounds.high &= own.high;
+  }
+  if (function && function->isUnbounded)
+    bounds = {false, bounds.high && function->isFromBelow};
+  else if (term.kind == Term::Op && (!function || !function->isChoice) && !bounds.isReal())
+    bounds = {false, false};
+  else if (term.kind == Term::Leaf && StringRef(term.key).starts_with("unknown "))
+    bounds = {false, false};
+  known[id] = bounds;
+  return bounds;
+}
+
+Forms::Bounds Forms::boundsOf(const Form &form) {
+  Bounds bounds;
+  for (const Summand &summand : form) {
+    Bounds own = boundsOf(summand.value.term);
+    if (summand.factor < Rational(0))
+      std::swap(own.low, own.high);
+    bounds.low &= own.low;
+    bounds.high &= own.high;
+  }
+  return bounds;
+}
+
 std::optional<Form> Forms::apply(const Function &function, ArrayRef<Form> given,
                                  ArrayRef<SmallVector<Var, 2>> read, ArrayRef<Index> results,
                                  ArrayRef<int64_t> resultSizes) {
@@ -249,6 +284,15 @@ std::optional<Form> Forms::apply(const Function &function, ArrayRef<Form> given,
   std::vector<Form> operands;
   for (const Form &form : given)
     operands.push_back(normal(form));
+  // Zero times what may be infinite is no zero.
+  auto isZero = [&](unsigned i) { return operands[i].empty(); };
+  bool isNothing =
+      (function.isProduct && llvm::any_of(llvm::seq<unsigned>(0, operands.size()), isZero)) ||
+      llvm::any_of(function.linear,
+                   [&](ArrayRef<unsigned> group) { return llvm::all_of(group, isZero); });
+  if (isNothing &&
+      !llvm::all_of(operands, [&](const Form &form) { return boundsOf(form).isReal(); }))
+    return std::nullopt;
   Rational factor(1);
   SmallVector<bool> isLinear(operands.size(), function.isProduct);
   for (unsigned i = 0; function.isProduct && i < operands.size(); ++i)

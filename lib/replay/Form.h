@@ -91,6 +91,12 @@ struct Function {
   std::string key;
   SmallVector<SmallVector<unsigned, 2>, 2> linear;
   bool isProduct = false, isRoot = false, isIndicator = false;
+  /// It may be infinite, or no number, of what are numbers; of these only -inf, if `isFromBelow`.
+  bool isUnbounded = false, isFromBelow = false;
+  /// It is one of its operands.
+  bool isChoice = false;
+  /// The operand of which a softmax is: a share of -inf is 0.
+  std::optional<unsigned> scores;
 };
 
 class Forms {
@@ -132,6 +138,13 @@ public:
   /// The index that the form is.
   std::optional<Index> asPosition(const Form &form) const;
   const Function *functionOf(const Reference &value) const;
+  /// Whether it is never -inf, and never inf, where arguments are numbers. Of sums in which inf and
+  /// -inf may meet nothing is said.
+  struct Bounds {
+    bool low = true, high = true;
+    bool isReal() const { return low && high; }
+  };
+  Bounds boundsOf(const Form &form);
 
 private:
   std::vector<Term> terms;
@@ -140,6 +153,8 @@ private:
   llvm::StringMap<TermId> leaves;
   /// Ops by what they are applied to, and sums by the terms that they have.
   llvm::StringMap<SmallVector<TermId, 1>> ops, sums;
+  llvm::DenseMap<TermId, Bounds> known;
+  Bounds boundsOf(TermId id);
   unsigned depth = 0;
   bool isTooDeep = false;
 

@@ -98,12 +98,24 @@ std::optional<Tensor> Ops::arithmetic(Operation *op, ArrayRef<Tensor> operands) 
     factors = {Rational(1)};
   }
   if (!factors.empty())
-    return byRule(op, rule, operands, 0, [&](ArrayRef<Form> given, const Extent &) {
-      Form sum = forms.number(constant);
-      for (auto [form, factor] : llvm::zip(given, factors))
-        sum = forms.add(sum, form, factor);
-      return std::optional(sum);
-    });
+    return byRule(op, rule, operands, 0,
+                  [&](ArrayRef<Form> given, const Extent &) -> std::optional<Form> {
+                    Form sum = forms.number(constant);
+                    Forms::Bounds bounds;
+                    for (auto [form, factor] : llvm::zip(given, factors)) {
+                      Forms::Bounds own = forms.boundsOf(form);
+                      if (factor == Rational(0) && !own.isReal())
+                        return std::nullopt;
+                      if (factor < Rational(0))
+                        std::swap(own.low, own.high);
+                      if (!(bounds.low || own.high) || !(bounds.high || own.low))
+                        return std::nullopt;
+                      bounds.low &= own.low;
+                      bounds.high &= own.high;
+                      sum = forms.add(sum, form, factor);
+                    }
+                    return std::optional(sum);
+                  });
   Function function;
   if (isAddition || isa<aten::MulOp, aten::MmOp, aten::BmmOp, aten::MvOp, aten::DotOp>(op)) {
     function = productOf(element);
@@ -177,6 +189,9 @@ std::optional<Tensor> Ops::constant(Operation *op) {
     }
     Function function;
     llvm::raw_string_ostream(function.key) << "constant " << scalar << " of " << element;
+    function.isUnbounded = !number;
+    auto real = dyn_cast<FloatAttr>(scalar);
+    function.isFromBelow = real && real.getValue().isInfinity() && real.getValue().isNegative();
     std::optional<Form> made = forms.apply(function, {});
     value.form = made.value_or(Form());
     return made ? std::optional(value) : std::nullopt;

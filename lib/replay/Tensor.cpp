@@ -1,7 +1,10 @@
 //===- Tensor.cpp - dimensions as digits, and ops by their sharding rules ---===//
 
 #include "lib/replay/Tensor.h"
+#include "dialects/aten/ops/Attention.h"
+#include "dialects/aten/ops/Comparison.h"
 #include "dialects/aten/ops/Loss.h"
+#include "dialects/aten/ops/Softmax.h"
 #include "dialects/dist/Placed.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -398,6 +401,18 @@ bool Ops::rule(Operation *op, ArrayRef<Tensor> operands, std::vector<Tensor> &re
       Function function;
       bool isOfElement = divisor || (isElementLoss(op) && !rule.isOpaque());
       function.key = keyOf(op, rule, i, isOfElement ? "reduction" : "");
+      function.isUnbounded = llvm::any_of(op->getAttrs(), [](NamedAttribute attribute) {
+        auto number = dyn_cast<FloatAttr>(attribute.getValue());
+        return number && !number.getValue().isFinite();
+      });
+      function.isChoice = isa<aten::WhereOp, aten::MaskedFillScalarOp>(op);
+      if (auto filled = dyn_cast<aten::MaskedFillScalarOp>(op))
+        if (auto number = filled->getAttrOfType<FloatAttr>("value"))
+          function.isFromBelow = number.getValue().isInfinity() && number.getValue().isNegative();
+      if (isa<aten::SoftmaxOp, aten::SafeSoftmaxOp>(op))
+        function.scores = 0;
+      else if (isa<aten::FlashAttentionForCpuOp, aten::FlashAttentionForCpuBackwardOp>(op))
+        function.scores = isa<aten::FlashAttentionForCpuOp>(op) ? 3 : 6;
       for (const sharding::LinearGroup &group : rule.linear)
         if (llvm::is_contained(group.results, i) &&
             llvm::all_of(group.operands, [&](unsigned operand) {

@@ -326,7 +326,8 @@ def print_attribute(value):
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        return f"{value:.17e}"
+        infinite = {float("inf"): "0x7FF0000000000000 : f64", -float("inf"): "0xFFF0000000000000 : f64"}
+        return infinite.get(value, f"{value:.17e}")
     if value == "contiguous_format":
         return f'"{value}"'
     return f"[{', '.join(map(str, value))}]" if isinstance(value, (list, tuple)) else str(value)

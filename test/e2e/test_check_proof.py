@@ -137,3 +137,41 @@ def test_a_changed_program_is_rejected(programs, proved, check, tmp_path, old, n
     assert count == 1
     wrong.write_text(text)
     assert check(whole, wrong, log)[0] == REJECTED
+
+
+INFINITE = {
+    "add": ("%x, %inf", "1/1*2[1*0] 1/1*3[]"),
+    "mul_scalar": ("%inf, other = 0.0", "."),
+}
+
+
+@pytest.mark.parametrize("op", INFINITE)
+def test_infinities_are_no_numbers(check, tmp_path, op):
+    """`x + inf - inf` and `x - 0 * inf` are not `x`, whatever a log says."""
+    operands, value = INFINITE[op]
+    whole, part, log = (tmp_path / name for name in ("whole.mlir", "part.mlir", "proof"))
+    signature = "func.func @f(%x: tensor<3xf64>) -> tensor<3xf64> {"
+    types = ", ".join(["tensor<3xf64>"] * operands.count("%"))
+    whole.write_text(f"{signature}\nreturn %x : tensor<3xf64>\n}}\n")
+    first, second = ("%y", "%inf") if op == "add" else ("%x", "%y")
+    part.write_text(f"""{signature}
+      %inf = aten.full(size = [3], fill_value = 0x7FF0000000000000 : f64, dtype = f64) : () -> tensor<3xf64>
+      %y = aten.{op}({operands}) : ({types}) -> tensor<3xf64>
+      %z = aten.sub({first}, {second}) : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+      return %z : tensor<3xf64>
+    }}
+    """)
+    log.write_text(f"""cleave-proof 1
+global
+func f
+local
+func f
+leaf 3 f argument 0
+op 0 -  : constant 0x7FF0000000000000 : f64 of f64
+value arithmetic 3; 1/1*3[]
+value arithmetic 3; {value}
+value arithmetic 3; 1/1*2[1*0]
+end
+""")
+    status, answer = check(whole, part, log)
+    assert status == REJECTED and "does not make the value" in answer and answer.count("\n") == 1, answer

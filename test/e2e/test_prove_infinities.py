@@ -1,0 +1,51 @@
+"""Infinities that meet, and zero times infinity, are no numbers: what takes them off again is not what it was."""
+
+import json
+import subprocess
+
+import lemma_programs
+import pytest
+
+INFINITY = float("inf")
+
+
+def full(f, number=INFINITY):
+    return f.aten("full", size=[4, 3], fill_value=number, dtype="f64")
+
+
+def taken_off(f, x, most):
+    return f.aten("sub", f.aten("add", x, most), most)
+
+
+WRONG = {
+    "constant": lambda f, x, y: taken_off(f, x, full(f)),
+    "of the other sign": lambda f, x, y: taken_off(f, x, full(f, -INFINITY)),
+    "by addition": lambda f, x, y: f.aten("add", f.aten("add", x, full(f)), f.aten("neg", full(f))),
+    "multiple": lambda f, x, y: taken_off(f, x, f.aten("mul", y, full(f))),
+    "filled in": lambda f, x, y: taken_off(
+        f, x, f.aten("masked_fill_scalar", y, f.aten("ge_scalar", y, other=0.0), value=INFINITY)
+    ),
+    "chosen": lambda f, x, y: taken_off(f, x, f.aten("where", f.aten("ge_scalar", y, other=0.0), full(f), y)),
+    "zero times": lambda f, x, y: f.aten("add", x, f.aten("mul", full(f), f.aten("sub", y, y))),
+    "times zero": lambda f, x, y: f.aten("add", x, f.aten("mul_scalar", full(f), other=0.0)),
+}  # fmt: skip
+# Large numbers are numbers.
+RIGHT = {"large": lambda f, x, y: taken_off(f, x, full(f, 2.0**70))}
+
+
+@pytest.mark.parametrize("name", [*WRONG, *RIGHT])
+def test_infinities_are_not_taken_off(build_dir, tmp_path, name):
+    paths = []
+    for form in ("whole", "right"):
+        f = lemma_programs.Function("f", form, 1)
+        x, y = f.argument((4, 3)), f.argument((4, 3))
+        f.give({**WRONG, **RIGHT}[name](f, x, y) if f.local else x)
+        paths.append(tmp_path / f"{form}.mlir")
+        paths[-1].write_text((lemma_programs.print_mesh() if f.local else "") + f.text())
+        if f.local and name in WRONG:
+            assert f.results[0][0].tensors[0].isnan().any(), name
+    made = subprocess.run(
+        [build_dir / "bin" / "cleave-prove", *paths, "--execute=false", "--json"], capture_output=True, text=True, timeout=60
+    )
+    assert made.returncode in (0, 2), made.stderr
+    assert json.loads(made.stdout)["answer"] == ("unknown" if name in WRONG else "proved"), made.stdout
