@@ -152,7 +152,7 @@ KeptBytes predict::keptBytes(const Layout &layout, llvm::ArrayRef<PlannedOp> ops
     size_t begin = end - 1;
     if (ops[begin].again)
       begin = run[begin];
-    // What a run that is computed again makes, and frees op by op.
+    // What a run that is recomputed makes, and frees op by op.
     std::map<Id, Kept> again;
     double work = 0;
     std::vector<double> done(end - begin);

@@ -26,7 +26,7 @@ struct KeptBytes {
 /// Follows the tensors of a stage. Several ops may need one tensor, which is kept once. Ops next to
 /// each other that run again keep what goes into the first of them; a layer begins a new such run.
 /// The backward frees a tensor after its first user; beside what is left stand the run that is
-/// computed again and the gradients of an op's results and operands. What a stage sends stays until
+/// recomputed and the gradients of an op's results and operands. What a stage sends stays until
 /// its gradient comes.
 KeptBytes keptBytes(const Layout &layout, llvm::ArrayRef<PlannedOp> ops);
 

@@ -130,7 +130,7 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
   };
   // A sum in which each operand counts so often.
   auto addUp = [&](ArrayRef<Rational> factors, Rational constant) -> std::optional<Tensor> {
-    // inf less inf is no number, and neither is zero times inf.
+    // inf less inf is not a number, and neither is zero times inf.
     bool isNumber = true;
     std::optional<Tensor> result = combine([&](ArrayRef<Meaning> meanings, const Extent &) {
       Meaning sum = terms.number(constant);

@@ -46,7 +46,7 @@ static int64_t integerOr(Operation *op, StringRef name, int64_t fallback) {
   return attribute ? attribute.getInt() : fallback;
 }
 
-/// Whether all tensors are of one type of numbers.
+/// Whether all tensors have the same dtype.
 static bool isInOneType(Operation *op) {
   Type element = tensorOf(op->getResult(0).getType()).getElementType();
   return !element.isInteger(1) && llvm::all_of(op->getOperandTypes(), [&](Type type) {

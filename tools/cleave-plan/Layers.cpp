@@ -188,7 +188,7 @@ llvm::Expected<Value> Layers::findReplacement(Value value, unsigned first, unsig
       if (!isTaken || result.getType() != value.getType())
         continue;
       if (found)
-        return makeError("layer {0} passes on several values of one type", from);
+        return makeError("layer {0} passes on several values with the same type", from);
       found = result;
     }
   }

@@ -16,7 +16,7 @@ struct TensorRule {
   std::string style;   ///< colwise, rowwise, sequence
 };
 
-/// Parameters of one shape whose names differ in the number of their layer only.
+/// Parameters with the same shape whose names differ in the number of their layer only.
 struct ParameterGroup {
   std::string pattern; ///< of docs/plans.md
   llvm::SmallVector<int64_t> shape;

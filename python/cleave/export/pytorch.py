@@ -80,6 +80,11 @@ def schemas() -> list:
     return torch._C._jit_get_all_schemas()
 
 
+def process_group_size(name: str) -> int:
+    """Number of ranks of the process group that collectives of a graph know by this name."""
+    return torch.distributed.distributed_c10d._resolve_process_group(name).size()
+
+
 # Tracing: the forward as Dynamo sees it, then with its backward as calls of the dispatcher.
 
 

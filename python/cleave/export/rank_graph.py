@@ -14,7 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from cleave.export.errors import ExportError
 from cleave.export.operators import bind, schema_name
-from cleave.export.pytorch import OpOverload
+from cleave.export.pytorch import OpOverload, process_group_size
 
 _aten = torch.ops.aten
 _functional = torch.ops._c10d_functional
@@ -175,7 +175,7 @@ def _is_view(node: torch.fx.Node) -> bool:
 
 
 def _size(group: str) -> int:
-    return torch.distributed.distributed_c10d._resolve_process_group(group).size()
+    return process_group_size(group)
 
 
 def _fill_where_marked(graph: torch.fx.GraphModule):
