@@ -21,24 +21,25 @@ PAIRS = 60  # of changes, in each program
 
 def variants(local):
     """The program itself, all changes, and some pairs of them; those whose shapes fit."""
-    made = [("none", local)]
-    original = local.local_types()
-    wanted = [original[value] for value, _ in local.results]
-    singles = list(local_mutants.mutants(local))
-    chosen = random.Random(seed())
-    for kind, mutant in singles:
-        made.append((kind, mutant))
-    for _ in range(PAIRS):
-        _, once = chosen.choice(singles)
-        twice = list(local_mutants.mutants(once))
-        made.append(("two changes", chosen.choice(twice)[1]))
-    for kind, mutant in made:
+
+    def fits(mutant):
         try:
             types = mutant.local_types()
         except (ValueError, IndexError):
-            continue
-        if [types[value] for value, _ in mutant.results] == wanted:
-            yield kind, mutant
+            return False
+        return [types[value] for value, _ in mutant.results] == wanted
+
+    original = local.local_types()
+    wanted = [original[value] for value, _ in local.results]
+    singles = [(kind, mutant) for kind, mutant in local_mutants.mutants(local) if fits(mutant)]
+    yield "none", local
+    yield from singles
+    chosen = random.Random(seed())
+    for _ in range(PAIRS):
+        _, once = chosen.choice(singles)
+        _, twice = chosen.choice(list(local_mutants.mutants(once)))
+        if fits(twice):
+            yield "two changes", twice
 
 
 def prove(build_dir, folder, whole, mutants):
