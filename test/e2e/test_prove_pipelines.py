@@ -162,7 +162,7 @@ def mutate_stage(text, choose):
     else:
         places = [i for i, line in enumerate(lines) if re.search(r"(scale|other|eps|draws) = [\d.e-]+", line)]
         i = choose.choice(places)
-        lines[i] = re.sub(r"(scale|other|eps|draws) = ([\d.e-]+)", lambda m: f"{m[1]} = {changed(m[2])}", lines[i])
+        lines[i] = re.sub(r"(scale|other|eps|draws) = ([\d.e+-]+)", lambda m: f"{m[1]} = {changed(m[2])}", lines[i])
     return f"stage: {kind}", "\n".join(lines) + "\n"
 
 
