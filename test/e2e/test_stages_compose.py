@@ -128,7 +128,10 @@ def test_clipped_parameters_of_stages(opt, cleave_run, build_dir, tmp_path):
     for name, start in before.items():
         step = start - after["whole"][name]
         squares += step.double().square().sum()
-        assert (after["staged"][name] - after["whole"][name]).abs().max() <= 1e-6 * step.abs().max() + 1e-8, name
+        # The norm is summed in another order, and each new parameter is rounded once.
+        rounding = torch.finfo(step.dtype).eps * after["whole"][name].abs()
+        difference = (after["staged"][name] - after["whole"][name]).abs()
+        assert (difference <= 1e-6 * step.abs().max() + rounding).all(), name
         assert step.abs().max() < 0.9 * (start - after["program"][name]).abs().max(), name
     # A learning rate of 0.1 times the norm that the gradients were scaled to.
     assert squares.sqrt() == pytest.approx(0.1 * 0.05, rel=1e-4)
