@@ -98,8 +98,8 @@ def program(kernels):
     )
 
 
-def tensors(kernels, seed, special=False):
-    """Inputs by name. With `special`, some elements are NaN, infinite, huge, tiny or zero."""
+def tensors(kernels, seed, special=False, smallest=-100):
+    """Inputs by name. With `special`, some elements are NaN, infinite, `smallest`, large, tiny or zero."""
     generator = torch.Generator().manual_seed(seed)
     made = {}
     for kernel in kernels:
@@ -114,7 +114,7 @@ def tensors(kernels, seed, special=False):
             else:
                 tensor = torch.randn(value.shape, generator=generator, dtype=torch.float64) * 2
                 if special and tensor.numel() > 1:
-                    odd = [float("nan"), float("inf"), -float("inf"), 0, -0.0, 80, -100, 1e-6]
+                    odd = [float("nan"), float("inf"), -float("inf"), 0, -0.0, 80, smallest, 1e-6]
                     odd = torch.tensor(odd, dtype=torch.float64)
                     where = torch.rand(value.shape, generator=generator) < 0.1
                     picks = torch.randint(0, len(odd), value.shape, generator=generator)

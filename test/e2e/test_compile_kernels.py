@@ -71,10 +71,11 @@ def describe_difference(actual, expected, tolerance):
 
 
 def compare(
-    cleave_run, program, kernels, tmp_path, targets, special=False, tolerances=TOLERANCE, skipped=()
-):
+    cleave_run, program, kernels, tmp_path, targets, special=False, tolerances=TOLERANCE, skipped=(),
+    smallest=-100,
+):  # fmt: skip
     """`special`: with infinities and their like, the results of kernels named in `skipped` apart."""
-    inputs = cases.tensors(kernels, combinations_cover.seed(), special)
+    inputs = cases.tensors(kernels, combinations_cover.seed(), special, smallest)
     expected = cleave_run.evaluate(program, inputs, tmp_path, "--kernels", "none")
     for target in targets:
         actual = cleave_run.evaluate(program, inputs, tmp_path, "--kernels", target)
@@ -131,8 +132,11 @@ def test_reductions(dtype, compile_program, cleave_run, tmp_path):
 def test_special_values_in_reductions(compile_program, cleave_run, tmp_path):
     kernels = cases.reductions(torch.float32, (40, 65))
     kernels = [k for k in kernels if "softmax" in k.name or "amax" in k.name]
-    program, _ = compile_program(kernels, levels()[-1:])
-    compare(cleave_run, program, kernels, tmp_path, levels()[-1:], special=True)
+    target = levels()[-1]
+    program, _ = compile_program(kernels, [target])
+    # Without AVX-512, results of exp below 2^-125 are 0 (lib/kernels/cpu/VectorMath.cpp); times infinity, they are NaN.
+    smallest = -100 if target == "x86-64-v4" else -80
+    compare(cleave_run, program, kernels, tmp_path, [target], special=True, smallest=smallest)
 
 
 def test_windows_and_tables(compile_program, cleave_run, tmp_path):

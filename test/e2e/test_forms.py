@@ -61,6 +61,9 @@ MESHES = {
 }
 
 TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 1e-2}
+# The logarithms of sums that attention of bf16 gives in f32: whole vectors (8 columns fill one of AVX2, none of AVX-512)
+# get ATen's fast exponential, whose relative error is up to 1.1e-4 (the constant term of its polynomial).
+FAST_EXPONENTIAL = 1.1e-4
 
 
 @pytest.mark.parametrize("mesh_name", MESHES)
@@ -69,7 +72,9 @@ def test_forms_compute_what_the_op_does(mesh_name, build_dir, cleave_run, tmp_pa
     chosen = [case for group in groups for case in group()]
     found = placed_cases.run(chosen, mesh, build_dir, cleave_run, tmp_path)
     tolerances = {
-        f"{case.name}.{i}": TOLERANCES.get(tensor.dtype, 0)
+        f"{case.name}.{i}": FAST_EXPONENTIAL
+        if case.name.startswith("attention") and case.name.endswith("_bf16") and i == 1
+        else TOLERANCES.get(tensor.dtype, 0)
         for case in chosen
         for i, tensor in enumerate(case.expected)
     }
