@@ -9,7 +9,10 @@ import sys
 import pytest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-TOOLS = ("cleave-opt", "cleave-run", "cleave-sim", "cleave-reduce")
+TOOLS = (
+    "cleave-check-proof", "cleave-lsp-server", "cleave-opt", "cleave-plan", "cleave-prove", "cleave-reduce", "cleave-run",
+    "cleave-sim", "pack-buffers", "solve-sharding",
+)  # fmt: skip
 MODULES = ("cleave.export", "cleave.overlap", "cleave.placement_page", "cleave.status_page")
 
 
