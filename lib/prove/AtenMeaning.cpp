@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/aten/ops/Arithmetic.h"
+#include "dialects/aten/ops/Comparison.h"
 #include "dialects/aten/ops/Contraction.h"
 #include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/Creation.h"
@@ -61,46 +62,6 @@ Core cleave::prove::productOf(Type element) {
   return core;
 }
 
-namespace {
-/// Whether a value is never -inf, and never inf, as far as constants say so.
-struct Bounds {
-  bool low = true, high = true;
-  bool isReal() const { return low && high; }
-};
-} // namespace
-
-/// Infinities, of which attributes print the bits: constants, and what an op fills in.
-static bool isInfinite(StringRef key) {
-  return key.starts_with("constant 0x") || key.contains("=0x");
-}
-
-static Bounds boundsOf(const Terms &terms, const Meaning &meaning) {
-  Bounds bounds;
-  for (const Summand &summand : meaning) {
-    const Term &term = terms.get(summand.reference.term);
-    StringRef key = term.core.key;
-    if (term.kind != Term::Kind::Op)
-      continue;
-    Bounds own;
-    if (isInfinite(key)) {
-      bool isBelow = key.contains("0xFF"), isPlain = term.operands.empty();
-      own = {!isBelow && isPlain, isBelow && isPlain};
-    } else if (!key.starts_with("aten._softmax#") && !key.starts_with("aten._safe_softmax#") &&
-               !key.starts_with("aten._scaled_dot") && !key.starts_with("exp ") &&
-               llvm::any_of(term.operands, [&](const Reference &operand) {
-                 const Term &inner = terms.get(operand.term);
-                 return inner.kind == Term::Kind::Op && isInfinite(inner.core.key);
-               })) {
-      own = {false, false};
-    }
-    if (summand.coefficient < Rational(0))
-      std::swap(own.low, own.high);
-    bounds.low &= own.low;
-    bounds.high &= own.high;
-  }
-  return bounds;
-}
-
 std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const Tensor *> operands) {
   if (op->getNumResults() != 1 || !tensorOf(op->getResult(0).getType()))
     return std::nullopt;
@@ -128,29 +89,32 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
       return std::nullopt;
     return build(op, rule, *factors, 0, combineMeanings);
   };
+  Type element = tensorOf(op->getResult(0).getType()).getElementType();
+  Fractions fractions = fractionsOf(element);
+  Core product = productOf(element);
+  bool isReal = isa<FloatType>(element);
   // A sum in which each operand counts so often.
   auto addUp = [&](ArrayRef<Rational> factors, Rational constant) -> std::optional<Tensor> {
-    // inf less inf is not a number, and neither is zero times inf.
     bool isNumber = true;
     std::optional<Tensor> result = combine([&](ArrayRef<Meaning> meanings, const Extent &) {
       Meaning sum = terms.number(constant);
       Bounds bounds;
       for (auto [meaning, factor] : llvm::zip(meanings, factors)) {
-        Bounds own = boundsOf(terms, meaning);
-        isNumber &= factor != Rational(0) || own.isReal();
-        if (factor < Rational(0))
-          std::swap(own.low, own.high);
-        isNumber &= (bounds.low || own.high) && (bounds.high || own.low);
-        bounds.low &= own.low;
-        bounds.high &= own.high;
-        sum = terms.add(std::move(sum),
-                        terms.scale(meaning, terms.breaks(Lemma::Sum) ? Rational(1) : factor));
+        Meaning scaled = terms.scale(meaning, terms.breaks(Lemma::Sum) ? Rational(1) : factor);
+        // inf less inf is not a number, and neither is zero times inf.
+        if (isReal) {
+          Bounds own = fractions.boundsOf(scaled);
+          isNumber &= (bounds.low || own.high) && (bounds.high || own.low) &&
+                      (factor != Rational(0) || fractions.boundsOf(meaning).isReal());
+          bounds.low &= own.low;
+          bounds.high &= own.high;
+        }
+        sum = terms.add(std::move(sum), scaled);
       }
-      return sum;
+      return isReal ? fractions.sum(std::move(sum)) : sum;
     });
     return isNumber ? result : opaque(op->getResult(0).getType());
   };
-  Core product = productOf(tensorOf(op->getResult(0).getType()).getElementType());
 
   if (isa<aten::AddOp, aten::SubOp>(op)) {
     std::optional<Rational> alpha = numberOr(op, "alpha", 1);
@@ -177,35 +141,59 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
       return std::nullopt;
     return addUp(divides ? Rational(1) / *other : *other, Rational(0));
   }
-  if (isa<aten::MulOp, aten::MmOp, aten::BmmOp, aten::MvOp, aten::DotOp>(op)) {
-    bool isNumber = true;
-    std::optional<Tensor> result = combine([&](ArrayRef<Meaning> meanings, const Extent &extent) {
-      isNumber &= llvm::none_of(meanings, [](const Meaning &factor) { return factor.empty(); }) ||
-                  llvm::all_of(meanings, [&](const Meaning &factor) {
-                    return boundsOf(terms, factor).isReal();
-                  });
+  // Zero times what may be infinite is no zero.
+  auto isNoNumber = [&](ArrayRef<Meaning> factors) {
+    return isReal && llvm::any_of(factors, [](const Meaning &factor) { return factor.empty(); }) &&
+           llvm::any_of(factors, [&](const Meaning &factor) {
+             return !fractions.boundsOf(factor).isReal();
+           });
+  };
+  Core undefined = functionOf("times", element);
+  undefined.isUnbounded = true;
+  if (isa<aten::MulOp>(op) && isReal)
+    return combine([&](ArrayRef<Meaning> meanings, const Extent &extent) {
+      if (terms.breaks(Lemma::Product))
+        return meanings[0];
+      if (isNoNumber(meanings))
+        return terms.apply(undefined, meanings, {}, {}, {});
+      return fractions.isFraction(meanings[0]) || fractions.isFraction(meanings[1])
+                 ? fractions.product(meanings[0], meanings[1])
+                 : terms.apply(product, meanings, {}, {}, {});
+    });
+  if (isa<aten::MulOp, aten::MmOp, aten::BmmOp, aten::MvOp, aten::DotOp>(op))
+    return combine([&](ArrayRef<Meaning> meanings, const Extent &extent) {
       return terms.breaks(Lemma::Product)
                  ? meanings[0]
-                 : terms.apply(product, meanings, extent.read, extent.results, extent.resultSizes);
+                 : terms.apply(isNoNumber(meanings) ? undefined : product, meanings, extent.read,
+                               extent.results, extent.resultSizes);
     });
-    return isNumber ? result : opaque(op->getResult(0).getType());
-  }
   auto applied = [&](const Core &core) {
     return combine([&](ArrayRef<Meaning> meanings, const Extent &) {
       return terms.apply(core, meanings, {}, {}, {});
     });
   };
-  Type element = tensorOf(op->getResult(0).getType()).getElementType();
   if (isa<aten::DivOp>(op)) {
     Core quotient = quotientOf(element);
     if (terms.breaks(Lemma::Quotient))
       quotient.linear.push_back({1});
+    else if (isReal)
+      return combine([&](ArrayRef<Meaning> meanings, const Extent &) {
+        return fractions.quotient(meanings[0], meanings[1]);
+      });
     return applied(quotient);
   }
-  if (isa<aten::ExpOp>(op))
-    return applied(functionOf("exp", element));
-  if (isa<aten::LogOp>(op))
-    return applied(functionOf("log", element));
+  if (isReal && isa<aten::ExpOp>(op))
+    return combine([&](ArrayRef<Meaning> meanings, const Extent &) {
+      return fractions.exponential(meanings[0]);
+    });
+  if (isReal && isa<aten::LogOp>(op))
+    return combine([&](ArrayRef<Meaning> meanings, const Extent &) {
+      return fractions.logarithm(meanings[0]);
+    });
+  if (isReal && terms.takesShares() && isa<aten::MaximumOp>(op))
+    return combine([&](ArrayRef<Meaning> meanings, const Extent &) {
+      return fractions.maximum(meanings[0], meanings[1]);
+    });
   if (isa<aten::RsqrtOp>(op))
     return applied(functionOf("rsqrt", element));
   if (isa<aten::SqrtOp>(op))
@@ -326,8 +314,19 @@ std::optional<Tensor> Evaluator::makeConstant(Operation *op) {
     value.meaning = terms.number(terms.breaks(Lemma::Constant) ? Rational(0) : *number);
     return value;
   }
-  // Infinities, and what the type rounds.
+  auto real = dyn_cast<FloatAttr>(scalar);
+  bool isInfinite = real && real.getValue().isInfinity() && isa<FloatType>(element);
+  if (isInfinite && terms.takesShares()) {
+    value.meaning = infinity(real.getValue().isNegative(), element);
+    return value;
+  }
+  // What the type rounds, infinities, and NaN.
   Core core;
+  core.isUnbounded = !number;
+  if (isInfinite) {
+    core.tag = Core::Tag::Infinite;
+    core.number = real.getValue().isNegative() ? -1 : 1;
+  }
   llvm::raw_string_ostream(core.key) << "constant " << scalar << " of " << element;
   value.meaning = terms.apply(core, {}, {}, {}, {});
   return value;
@@ -485,7 +484,7 @@ static bool isReshape(Operation *op) {
              aten::SqueezeDimOp, aten::SqueezeDimsOp>(op);
 }
 
-Tensor Evaluator::opaque(Type type) {
+Tensor Evaluator::opaque(Type type, StringRef kind) {
   RankedTensorType tensor = tensorOf(type);
   if (!tensor)
     return {};
@@ -501,7 +500,7 @@ Tensor Evaluator::opaque(Type type) {
   for (const auto &dim : value.dims)
     llvm::for_each(dim, add);
   // Unlike anything else in either program.
-  std::string name = "unknown " + std::to_string(terms.variables.make(1));
+  std::string name = (kind + " " + llvm::Twine(terms.variables.make(1))).str();
   value.meaning = terms.leaf(name, sizes, indices);
   return value;
 }
@@ -539,6 +538,7 @@ std::vector<Tensor> Evaluator::evaluate(Operation *op, ArrayRef<const Tensor *> 
     } else {
       isKnown = by("part", evaluateParts(op, operands, results)) ||
                 by("lookup", evaluateLookUp(op, operands, results)) ||
+                by("attention", attention(op, operands, results)) ||
                 by("statistics", evaluateStatistics(op, operands, results)) ||
                 by("order", evaluateOrder(op, operands, results)) ||
                 by("rule", evaluateByRule(op, operands, results));

@@ -11,6 +11,7 @@
 
 #include "dialects/dist/Dist.h"
 #include "dialects/sharding/ShardingRule.h"
+#include "lib/prove/Fractions.h"
 #include "lib/prove/Tensor.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -65,7 +66,10 @@ public:
   Evaluator(Terms &terms, llvm::ArrayRef<Axis> axes, llvm::StringSet<> &lookUps, AxisCuts &missing,
             bool isFirst = false)
       : terms(terms), axes(axes), lookUps(lookUps), missing(missing),
-        isFirst(isFirst || axes.empty()) {}
+        isFirst(isFirst || axes.empty()) {
+    for (const Axis &axis : axes)
+      places.append(axis.digits.begin(), axis.digits.end());
+  }
 
   /// The values of the op's results. One that cannot be expressed is like nothing else; `unknown`
   /// then says why.
@@ -75,7 +79,8 @@ public:
   llvm::StringRef getStep() const { return step; }
 
   /// A value of which only the shape is known.
-  Tensor opaque(mlir::Type type);
+  /// `kind`: "unknown", of which not even that it is finite is known, or "argument".
+  Tensor opaque(mlir::Type type, llvm::StringRef kind = "unknown");
   /// The rank's part of a dimension that these axes shard, major first. Nothing where parts have
   /// several sizes.
   std::optional<Tensor> shard(const Tensor &value, unsigned dim, llvm::ArrayRef<Axis> along);
@@ -95,6 +100,9 @@ private:
   AxisCuts &missing;
   bool isFirst;
   llvm::StringRef step;
+  /// The digits of the rank's places on all axes.
+  llvm::SmallVector<Var> places;
+  KnownBounds known;
 
   /// The operands of an op over the digits of its rule's factors.
   struct Factors {
@@ -176,6 +184,16 @@ private:
   std::optional<Tensor> chooseByPlace(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
   bool evaluateOrder(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
                      std::vector<Tensor> &results);
+
+  // Places, shares and attention.
+  Fractions fractionsOf(mlir::Type element) { return Fractions(terms, element, places, known); }
+  std::optional<Guard> conditionOf(const Meaning &mark);
+  Meaning choose(const Guard &holds, const Meaning &there, const Meaning &elsewhere);
+  Meaning infinity(bool isNegative, mlir::Type element);
+  std::optional<Tensor> fillByPlace(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
+  std::optional<Tensor> selectByPlace(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
+  bool attention(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                 std::vector<Tensor> &results);
 
   // Random numbers.
   std::optional<Tensor> draw(mlir::Operation *op, unsigned result,

@@ -74,6 +74,22 @@ namespace cleave::prove {
   X(RunningSum, "running-sum", "a running sum is the sum of what is not behind a place")           \
   X(SumBeforeBlock, "sum-before-block", "the sums of the blocks before, and the running sum within, are the running sum") \
   X(ChosenByPlace, "chosen-by-place", "'where' of a mark on places is each value where it counts") \
+  /* Shares, attention, and what differs by place (Fractions.cpp, AttentionMeaning.cpp, PlaceMeaning.cpp) */ \
+  X(ExpOfLog, "exp-of-log", "the exponential of a logarithm is what it is the logarithm of")       \
+  X(ExpOfSum, "exp-of-sum", "the exponential of a sum is the product of exponentials")             \
+  X(LogOfProduct, "log-of-product", "the logarithm of a product with an exponential adds its power") \
+  X(LogOfNothing, "log-of-nothing", "a logarithm that is -inf where a condition on places holds is one of what is zero there") \
+  X(FractionCancels, "fraction-cancels", "a positive factor above and below a fraction cancels")   \
+  X(FractionsAdd, "fractions-add", "fractions of one positive denominator add")                    \
+  X(Softmax, "softmax", "a softmax is exponentials by their sum")                                  \
+  X(SoftmaxGradient, "softmax-gradient", "its gradient takes off the sum of what is above, by the shares") \
+  X(Attention, "attention", "attention is a sum of values, by the shares of exponentials of scores") \
+  X(AttentionGradient, "attention-gradient", "its gradients are sums over queries and over keys of that of each share") \
+  X(CausalMask, "causal-mask", "a causal mask leaves the keys that are not behind the query")      \
+  X(AnyTwoPlaces, "any-two-places", "a function of two places is one function, wherever both come from") \
+  X(BlocksAround, "blocks-around", "blocks at all places before, or behind, or around a rank's are all blocks there") \
+  X(FilledByPlace, "filled-by-place", "what is filled where a condition on places holds is left elsewhere") \
+  X(SelectedByPlace, "selected-by-place", "slices at places are those of the whole")               \
   /* Random numbers (RandomMeaning.cpp) */                                                         \
   X(DrawByPlace, "draw-by-place", "a random number is a function of its place in the stream and in the tensor") \
   X(MemoryOrder, "memory-order", "'mt19937' deals out numbers in the order of memory")             \

@@ -16,6 +16,7 @@
 #include "dialects/aten/ops/Softmax.h"
 #include "lib/prove/Evaluator.h"
 
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -60,6 +61,7 @@ void cleave::prove::tag(Operation *op, Core &core) {
 Core cleave::prove::quotientOf(Type element) {
   Core core;
   llvm::raw_string_ostream(core.key) << "quotient " << element;
+  core.tag = Core::Tag::Quotient;
   core.linear = {{0}};
   return core;
 }
@@ -67,6 +69,10 @@ Core cleave::prove::quotientOf(Type element) {
 Core cleave::prove::functionOf(StringRef name, Type element) {
   Core core;
   llvm::raw_string_ostream(core.key) << name << ' ' << element;
+  core.tag = llvm::StringSwitch<Core::Tag>(name)
+                 .Case("exp", Core::Tag::Exp)
+                 .Case("log", Core::Tag::Log)
+                 .Default(Core::Tag::None);
   return core;
 }
 
@@ -445,16 +451,22 @@ std::optional<Tensor> Evaluator::overClasses(Operation *op, ArrayRef<const Tenso
   }
   int64_t dim = *integerAt(op, "dim");
   dim += dim < 0 ? type.getRank() : 0;
-  Core exponential = functionOf("exp", element);
-  auto exp = [&](const Meaning &meaning) { return terms.apply(exponential, meaning, {}, {}, {}); };
-  if (isa<aten::LogSoftmaxOp>(op)) {
+  Fractions fractions = fractionsOf(element);
+  bool isForward = isa<aten::LogSoftmaxOp, aten::SoftmaxOp>(op);
+  bool isLogarithm = isa<aten::LogSoftmaxOp, aten::LogSoftmaxBackwardDataOp>(op);
+  if (isForward) {
     ArrayRef<Var> over = value.dims[dim];
     Meaning centred =
         terms.add(value.meaning, terms.scale(maximum(value.meaning, over), Rational(-1)));
-    Meaning logarithm =
-        terms.apply(functionOf("log", element), terms.sum(exp(centred), over), {}, {}, {});
-    Rational share(terms.breaks(Lemma::LogSoftmax) ? 0 : -1);
-    value.meaning = terms.add(std::move(centred), terms.scale(logarithm, share));
+    Meaning exponentials = fractions.exponential(centred);
+    Meaning total = terms.sum(exponentials, over);
+    if (isLogarithm) {
+      Rational share(terms.breaks(Lemma::LogSoftmax) ? 0 : -1);
+      value.meaning = terms.add(std::move(centred), terms.scale(fractions.logarithm(total), share));
+    } else {
+      value.meaning = terms.breaks(Lemma::Softmax) ? std::move(exponentials)
+                                                   : fractions.quotient(exponentials, total);
+    }
     return value;
   }
   if (tensorOf(op->getOperand(1).getType()).getElementType() != element)
@@ -466,10 +478,15 @@ std::optional<Tensor> Evaluator::overClasses(Operation *op, ArrayRef<const Tenso
     if (!cutAlike(terms, value, i, output, i, alike))
       return std::nullopt;
   substitute(output.meaning, alike);
-  Meaning total = terms.sum(value.meaning, value.dims[dim]);
-  Meaning taken = terms.apply(productOf(element), {exp(output.meaning), total}, {}, {}, {});
-  Rational share(terms.breaks(Lemma::LogSoftmaxGradient) ? 0 : -1);
-  value.meaning = terms.add(std::move(value.meaning), terms.scale(taken, share));
+  Meaning own = value.meaning, shares = output.meaning;
+  if (isLogarithm)
+    shares = fractions.exponential(output.meaning);
+  else
+    own = fractions.product(value.meaning, output.meaning);
+  Meaning taken = fractions.product(shares, terms.sum(own, value.dims[dim]));
+  Lemma lemma = isLogarithm ? Lemma::LogSoftmaxGradient : Lemma::SoftmaxGradient;
+  value.meaning =
+      terms.add(std::move(own), terms.scale(taken, Rational(terms.breaks(lemma) ? 0 : -1)));
   return value;
 }
 
@@ -488,7 +505,8 @@ bool Evaluator::evaluateLookUp(Operation *op, ArrayRef<const Tensor *> operands,
     return take(addRows(op, operands));
   if (isa<aten::MaskedFillScalarOp>(op)) {
     auto value = op->getAttrOfType<FloatAttr>("value");
-    return value && value.getValue().isZero() && take(zeroWhereMarked(op, operands));
+    return (terms.takesShares() && take(fillByPlace(op, operands))) ||
+           (value && value.getValue().isZero() && take(zeroWhereMarked(op, operands)));
   }
   if (isa<aten::NllLossForwardOp, aten::NllLoss2dForwardOp, aten::NllLossBackwardOp,
           aten::NllLoss2dBackwardOp>(op)) {
@@ -498,7 +516,10 @@ bool Evaluator::evaluateLookUp(Operation *op, ArrayRef<const Tensor *> operands,
         coarsen(terms, result);
     return isKnown;
   }
-  if (isa<aten::AmaxOp, aten::LogSoftmaxOp, aten::LogSoftmaxBackwardDataOp>(op))
+  if (isa<aten::IndexSelectOp>(op))
+    return terms.takesShares() && take(selectByPlace(op, operands));
+  if (isa<aten::AmaxOp, aten::LogSoftmaxOp, aten::LogSoftmaxBackwardDataOp>(op) ||
+      (terms.takesShares() && isa<aten::SoftmaxOp, aten::SoftmaxBackwardDataOp>(op)))
     return take(overClasses(op, operands));
   return false;
 }

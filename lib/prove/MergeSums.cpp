@@ -39,6 +39,61 @@ static std::optional<Substitution> matchDigits(ArrayRef<Var> digits, const Refer
   return left.empty() ? std::optional(matched) : std::nullopt;
 }
 
+/// Of two lists of conditions the one that differs, if all others are the same. `digits`: those of
+/// the second for those of the first.
+static std::optional<std::pair<unsigned, unsigned>>
+differenceOf(ArrayRef<Guard> here, ArrayRef<Guard> there, const Substitution &digits) {
+  if (here.size() != there.size())
+    return std::nullopt;
+  SmallVector<unsigned> left = llvm::to_vector(llvm::seq<unsigned>(0, there.size()));
+  std::optional<unsigned> other;
+  for (auto [i, guard] : llvm::enumerate(here)) {
+    Index index = substitute(guard.index, digits);
+    auto *same = llvm::find_if(left, [&, &guard = guard](unsigned j) {
+      return there[j].index == index && there[j].low == guard.low && there[j].high == guard.high;
+    });
+    if (same != left.end())
+      left.erase(same);
+    else if (other)
+      return std::nullopt;
+    else
+      other = i;
+  }
+  if (!other || substitute(here[*other].index, digits) != there[left.front()].index)
+    return std::nullopt;
+  return std::pair(*other, left.front());
+}
+
+/// Makes two that differ only in a guard, one ending where the other begins, one.
+bool Terms::joinIntervals(Meaning &meaning) {
+  // Most sums have no conditions.
+  if (llvm::all_of(meaning, [](const Summand &summand) { return summand.guards.empty(); }))
+    return false;
+  for (unsigned i = 0; i < meaning.size(); ++i)
+    for (unsigned j = 0; j < meaning.size(); ++j) {
+      Summand &a = meaning[i], &b = meaning[j];
+      if (i == j || a.guards.empty() || a.guards.size() != b.guards.size() ||
+          a.reference.term != b.reference.term || a.coefficient != b.coefficient ||
+          a.bound.size() != b.bound.size())
+        continue;
+      std::optional<Substitution> digits =
+          matchDigits(a.bound, a.reference, b.bound, b.reference, variables);
+      if (!digits ||
+          !llvm::all_of(llvm::zip(a.reference.indices, b.reference.indices), [&](auto pair) {
+            return substitute(std::get<0>(pair), *digits) == std::get<1>(pair);
+          }))
+        continue;
+      auto different = differenceOf(a.guards, b.guards, *digits);
+      if (!different || (a.guards[different->first].high != b.guards[different->second].low &&
+                         !breaks(Lemma::JoinedIntervals)))
+        continue;
+      a.guards[different->first].high = b.guards[different->second].high;
+      meaning.erase(meaning.begin() + j);
+      return true;
+    }
+  return false;
+}
+
 /// `index` is `f` less the place that these digits are, of `count`; returns `f`.
 static std::optional<Index> placeBefore(const Index &index, ArrayRef<Var> digits, int64_t count,
                                         const Variables &variables) {
@@ -61,10 +116,11 @@ static std::optional<Index> placeBefore(const Index &index, ArrayRef<Var> digits
 }
 
 /// The sum of what lies in the blocks before block `e`, and of what lies up to `f` in block `e`, is
-/// that of all that lies up to `e * size + f`.
+/// that of all that lies up to `e * size + f`; and so it is behind it.
 bool Terms::joinPrefix(Meaning &meaning) {
-  auto join = [&](const Summand &before, const Summand &within,
-                  Var block) -> std::optional<Summand> {
+  // `sign`: 1 before, -1 behind.
+  auto join = [&](const Summand &before, const Summand &within, Var block,
+                  int64_t sign) -> std::optional<Summand> {
     if (within.coefficient != before.coefficient || within.guards.size() != 1 ||
         within.reference.term != before.reference.term ||
         within.bound.size() + 1 != before.bound.size() ||
@@ -77,14 +133,15 @@ bool Terms::joinPrefix(Meaning &meaning) {
         inner.push_back(digit);
         count *= variables.getSize(digit);
       }
-    // [block < e], and no condition on the others.
+    // [block < e], or [block > e], and no condition on the others.
     const Guard &guard = before.guards[0];
-    if (guard.index.getCoefficient(block) != -1 || !isAtLeast(guard, 1, variables) ||
+    if (guard.index.getCoefficient(block) != -sign || !isAtLeast(guard, 1, variables) ||
         llvm::any_of(inner, [&](Var digit) { return guard.index.getCoefficient(digit) != 0; }))
       return std::nullopt;
-    Index e = guard.index + Index::of(block);
+    Index e = guard.index * sign + Index::of(block);
+    Index distance = within.guards[0].index * sign;
     auto [least, greatest] = variables.getRange(e);
-    std::optional<Index> f = placeBefore(within.guards[0].index, within.bound, count, variables);
+    std::optional<Index> f = placeBefore(distance, within.bound, count, variables);
     std::optional<Substitution> digits =
         matchDigits(inner, before.reference, within.bound, within.reference, variables);
     if (least < 0 || greatest >= blocks || !f || !digits)
@@ -97,50 +154,200 @@ bool Terms::joinPrefix(Meaning &meaning) {
     Summand joined = before;
     Index place = Index::of(block, count);
     for (Var digit : inner)
-      place = place + Index::of(digit, -within.guards[0].index.getCoefficient(
-                                           digits->lookup(digit).getParts()[0].var));
-    joined.guards[0] = {e * count + *f - place, 0, blocks * count};
+      place = place +
+              Index::of(digit, -distance.getCoefficient(digits->lookup(digit).getParts()[0].var));
+    joined.guards[0] = {(e * count + *f - place) * sign, 0, blocks * count};
     return joined;
   };
   for (unsigned i = 0; i < meaning.size() && !breaks(Lemma::SumBeforeBlock); ++i) {
     if (meaning[i].bound.empty() || meaning[i].guards.size() != 1)
       continue;
     const Guard guard = meaning[i].guards[0];
-    bool isOfTwo =
-        guard.low == 1 && variables.getRange(guard.index) == std::pair<int64_t, int64_t>(0, 1);
     for (unsigned j = 0; j < meaning.size(); ++j) {
       if (i == j)
         continue;
-      SmallVector<std::pair<Summand, Var>, 0> candidates;
+      SmallVector<std::tuple<Summand, Var, int64_t>, 0> candidates;
       for (Var block : meaning[i].bound)
-        candidates.push_back({meaning[i], block});
-      // Of two blocks one is before, which needs no sum: written as one, with a digit of blocks.
+        for (int64_t sign : {1, -1})
+          candidates.push_back({meaning[i], block, sign});
+      // Of two blocks one is before, or behind, which needs no sum: written as one, with a digit of
+      // blocks.
+      bool isOfTwo = variables.getRange(guard.index) == std::pair<int64_t, int64_t>(0, 1);
       std::optional<Substitution> digits =
           isOfTwo && meaning[i].reference.term == meaning[j].reference.term
               ? matchDigits(meaning[i].bound, meaning[i].reference, meaning[j].bound,
                             meaning[j].reference, variables)
               : std::nullopt;
       if (digits) {
+        // Where the index is 1, block 0 is before; where it is 0, block 1 is behind.
+        int64_t sign = guard.low == 1 ? 1 : -1;
         Var block = variables.make(2);
         Summand sum = meaning[i];
         sum.bound.push_back(block);
-        sum.guards[0] = {guard.index - Index::of(block), 1, 2};
+        sum.guards[0] = {(guard.index - Index::of(block)) * sign, 1, 2};
         bool isShift = true;
         for (auto [index, other] : llvm::zip(sum.reference.indices, meaning[j].reference.indices)) {
           Index step = other - substitute(index, *digits);
           isShift &= step.isConstant();
-          index = index + (Index::of(block) - guard.index + Index(1)) * step.getConstant();
+          index =
+              index + (Index::of(block) - guard.index + Index(sign)) * (step.getConstant() * sign);
         }
         if (isShift)
-          candidates.push_back({std::move(sum), block});
+          candidates.push_back({std::move(sum), block, sign});
       }
-      for (const auto &[before, block] : candidates) {
-        std::optional<Summand> joined = join(before, meaning[j], block);
+      for (const auto &[before, block, sign] : candidates) {
+        std::optional<Summand> joined = join(before, meaning[j], block, sign);
         if (!joined)
           continue;
         meaning.erase(meaning.begin() + std::max(i, j));
         meaning.erase(meaning.begin() + std::min(i, j));
         normalizeSummand(std::move(*joined), meaning);
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Blocks around a rank's own
+//===----------------------------------------------------------------------===//
+
+/// What is one block at each place `digit + away` that exists, for all `away` on one side of it, or
+/// on both, is all blocks there.
+bool Terms::joinBlocks(Meaning &meaning) {
+  // How far away the place of a summand is, as its condition on the digit says.
+  auto awayOf = [&](const Summand &summand, Var digit) -> std::optional<int64_t> {
+    if (summand.guards.empty())
+      return 0;
+    const Guard &guard = summand.guards[0];
+    if (summand.guards.size() > 1 || guard.index != Index::of(digit))
+      return std::nullopt;
+    int64_t size = variables.getSize(digit);
+    if (guard.low > 0 && guard.high == size)
+      return -guard.low;
+    if (guard.low == 0 && guard.high < size)
+      return size - guard.high;
+    return std::nullopt;
+  };
+  SmallVector<Var> digits;
+  for (const Summand &summand : meaning)
+    if (summand.guards.size() == 1) {
+      ArrayRef<Index::Part> parts = summand.guards[0].index.getParts();
+      if (parts.size() == 1 && parts[0].coefficient == 1 &&
+          !llvm::is_contained(summand.bound, parts[0].var) &&
+          !llvm::is_contained(digits, parts[0].var))
+        digits.push_back(parts[0].var);
+    }
+  if (breaks(Lemma::BlocksAround))
+    return false;
+  for (Var digit : digits) {
+    int64_t size = variables.getSize(digit);
+    if (int64_t(meaning.size()) < size - 1 || size < 2)
+      continue;
+    for (unsigned first = 0; first < meaning.size(); ++first) {
+      const Summand base = meaning[first];
+      std::optional<int64_t> from = awayOf(base, digit);
+      if (!from || base.guards.empty())
+        continue;
+      // All that differ only in where they are taken: how far away, and by how much.
+      struct Member {
+        unsigned place;
+        int64_t away;
+        SmallVector<int64_t> steps;
+      };
+      SmallVector<Member> members;
+      for (unsigned i = 0; i < meaning.size(); ++i) {
+        const Summand &other = meaning[i];
+        std::optional<int64_t> away = awayOf(other, digit);
+        if (!away || other.coefficient != base.coefficient ||
+            other.reference.term != base.reference.term || other.bound.size() != base.bound.size())
+          continue;
+        std::optional<Substitution> matched =
+            matchDigits(base.bound, base.reference, other.bound, other.reference, variables);
+        if (!matched)
+          continue;
+        Member member{i, *away, {}};
+        bool isShift = true;
+        for (auto [here, there] : llvm::zip(base.reference.indices, other.reference.indices)) {
+          Index step = there - substitute(here, *matched);
+          isShift &= step.isConstant();
+          member.steps.push_back(step.getConstant());
+        }
+        if (isShift)
+          members.push_back(std::move(member));
+      }
+      for (const Member &second : members) {
+        if (second.away == *from)
+          continue;
+        // So much further in each index for one block.
+        SmallVector<int64_t> unit;
+        bool isWhole = true, isMoved = false;
+        for (int64_t step : second.steps) {
+          isWhole &= step % (second.away - *from) == 0;
+          unit.push_back(step / (second.away - *from));
+          isMoved |= unit.back() != 0;
+        }
+        if (!isWhole || !isMoved)
+          continue;
+        llvm::DenseMap<int64_t, unsigned> at;
+        for (const Member &member : members) {
+          bool fits = llvm::all_of(llvm::zip(member.steps, unit), [&](auto pair) {
+            return std::get<0>(pair) == std::get<1>(pair) * (member.away - *from);
+          });
+          if (fits)
+            at.try_emplace(member.away, member.place);
+        }
+        auto hasAll = [&](int64_t low, int64_t high) {
+          for (int64_t away = low; away <= high; ++away)
+            if (!at.contains(away))
+              return false;
+          return true;
+        };
+        int64_t low = 1 - size, high = size - 1;
+        size_t like = llvm::count_if(meaning, [&](const Summand &other) {
+          return other.reference.term == base.reference.term &&
+                 other.coefficient == base.coefficient;
+        });
+        bool isBefore = hasAll(low, -1), isBehind = hasAll(1, high), isHere = at.contains(0);
+        bool isAll = isBefore && isBehind && isHere;
+        // What else there is may belong to it, once it is complete.
+        bool isAlone = at.size() == like;
+        if (!isAll && isBefore)
+          high = isHere && isAlone ? 0 : -1;
+        else if (!isAll && isBehind)
+          low = isHere && isAlone ? 0 : 1;
+        else if (!isAll)
+          continue;
+        // Of two, one is before, or behind: that needs no sum.
+        if (size == 2 && low == high)
+          continue;
+        Summand joined = base;
+        Var block = variables.make(size);
+        joined.bound.push_back(block);
+        joined.guards.clear();
+        for (auto [index, step] : llvm::zip(joined.reference.indices, unit))
+          index = index + (Index::of(block) - Index::of(digit) - Index(*from)) * step;
+        if (high < size - 1)
+          joined.guards.push_back({Index::of(digit) - Index::of(block), -high, size});
+        else if (low > 1 - size)
+          joined.guards.push_back({Index::of(block) - Index::of(digit), low, size});
+        SmallVector<unsigned> gone;
+        for (int64_t away = low; away <= high; ++away)
+          gone.push_back(at.lookup(away));
+        llvm::sort(gone, std::greater<unsigned>());
+        Meaning rest = meaning;
+        for (unsigned place : gone)
+          rest.erase(rest.begin() + place);
+        if (low > 0 || high < 0) {
+          // Only with what belongs to it of the rank's own block.
+          rest.push_back(std::move(joined));
+          if (!joinPrefix(rest))
+            continue;
+        } else {
+          normalizeSummand(std::move(joined), rest);
+        }
+        meaning = std::move(rest);
         return true;
       }
     }

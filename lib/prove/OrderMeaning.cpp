@@ -13,11 +13,6 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::prove;
 
-static Summand withoutGuards(Summand summand) {
-  summand.guards.clear();
-  return summand;
-}
-
 std::optional<Tensor> Evaluator::runningSum(Operation *op, const Tensor &value) {
   RankedTensorType from = tensorOf(op->getOperand(0).getType());
   RankedTensorType to = tensorOf(op->getResult(0).getType());
@@ -103,27 +98,13 @@ std::optional<Tensor> Evaluator::chooseByPlace(Operation *op, ArrayRef<const Ten
   bool fails = false;
   std::optional<Tensor> result =
       build(op, rule, *factors, 0, [&](ArrayRef<Meaning> meanings, const Extent &) {
-        const Meaning &mark = meanings[0];
         // 1 where one condition on places holds.
-        fails = mark.size() != 1 || mark[0].coefficient != Rational(1) || !mark[0].bound.empty() ||
-                mark[0].guards.size() != 1 ||
-                !terms.areEqual(Meaning{withoutGuards(mark[0])}, terms.number(Rational(1)));
+        std::optional<Guard> holds = conditionOf(meanings[0]);
+        fails = !holds;
         if (fails)
           return Meaning();
-        Guard holds = mark[0].guards[0];
-        Meaning chosen;
-        auto add = [&](const Meaning &meaning, Guard guard) {
-          for (Summand summand : meaning) {
-            summand.guards.push_back(guard);
-            chosen.push_back(std::move(summand));
-          }
-        };
-        add(meanings[1], holds);
-        if (terms.breaks(Lemma::ChosenByPlace))
-          return terms.normalize(std::move(chosen));
-        add(meanings[2], {holds.index, -kFar, holds.low});
-        add(meanings[2], {holds.index, holds.high, kFar});
-        return terms.normalize(std::move(chosen));
+        return choose(*holds, meanings[1],
+                      terms.breaks(Lemma::ChosenByPlace) ? Meaning() : meanings[2]);
       });
   return fails ? std::nullopt : result;
 }

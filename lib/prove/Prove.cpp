@@ -5,6 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/aten/ops/Arithmetic.h"
+#include "dialects/aten/ops/Indexing.h"
+#include "dialects/aten/ops/Softmax.h"
 #include "lib/prove/Blame.h"
 
 using namespace mlir;
@@ -310,12 +313,12 @@ FailureOr<Proof> Prover::run(const ProveOptions &options) {
 }
 
 FailureOr<Proof> Prover::runWithCuts(ModuleOp global, ModuleOp local, const ProveOptions &options,
-                                     bool comparesRanks) {
+                                     bool comparesRanks, bool takesShares) {
   AxisCuts cuts;
   // Few cuts are enough.
   constexpr unsigned kRuns = 4;
   for (unsigned run = 1;; ++run) {
-    Prover prover(global, local, cuts, comparesRanks);
+    Prover prover(global, local, cuts, comparesRanks, takesShares);
     FailureOr<Proof> proof = prover.run(options);
     size_t before = 0, after = 0;
     for (const auto &entry : cuts)
@@ -329,7 +332,33 @@ FailureOr<Proof> Prover::runWithCuts(ModuleOp global, ModuleOp local, const Prov
   }
 }
 
+FailureOr<Proof> Prover::runInBothForms(ModuleOp global, ModuleOp local,
+                                        const ProveOptions &options, bool comparesRanks) {
+  FailureOr<Proof> plain =
+      runWithCuts(global, local, options, comparesRanks, /*takesShares=*/false);
+  if (failed(plain) || plain->isProved || plain->isLate || !plain->outOfScope.empty())
+    return plain;
+  // What shares could explain.
+  bool hasShares = llvm::any_of(ArrayRef{global, local}, [](ModuleOp module) {
+    return module
+        .walk([](Operation *op) {
+          return isa<aten::ExpOp, aten::SoftmaxBackwardDataOp, aten::IndexSelectOp, dist::ShiftOp>(
+                     op)
+                     ? WalkResult::interrupt()
+                     : WalkResult::advance();
+        })
+        .wasInterrupted();
+  });
+  if (!hasShares)
+    return plain;
+  FailureOr<Proof> shares =
+      runWithCuts(global, local, options, comparesRanks, /*takesShares=*/true);
+  if (failed(shares) || shares->isLate || shares->findings.size() >= plain->findings.size())
+    return plain;
+  return shares;
+}
+
 FailureOr<Proof> cleave::prove::prove(ModuleOp global, ModuleOp local,
                                       const ProveOptions &options) {
-  return Prover::runWithCuts(global, local, options, /*comparesRanks=*/false);
+  return Prover::runInBothForms(global, local, options, /*comparesRanks=*/false);
 }

@@ -45,13 +45,22 @@ class Prover {
 public:
   /// `cuts`: axes whose places are several digits. `comparesRanks`: GLOBAL is what each rank runs,
   /// too.
-  Prover(mlir::ModuleOp global, mlir::ModuleOp local, const AxisCuts &cuts, bool comparesRanks)
-      : global(global), local(local), comparesRanks(comparesRanks), cuts(cuts) {}
+  Prover(mlir::ModuleOp global, mlir::ModuleOp local, const AxisCuts &cuts, bool comparesRanks,
+         bool takesShares)
+      : global(global), local(local), comparesRanks(comparesRanks), cuts(cuts) {
+    if (takesShares)
+      terms.takeShares();
+  }
   const AxisCuts &getMissingCuts() const { return missingCuts; }
   mlir::FailureOr<Proof> run(const ProveOptions &options);
   /// Where values cut an axis's place in two, again with as many digits.
   static mlir::FailureOr<Proof> runWithCuts(mlir::ModuleOp global, mlir::ModuleOp local,
-                                            const ProveOptions &options, bool comparesRanks);
+                                            const ProveOptions &options, bool comparesRanks,
+                                            bool takesShares);
+  /// With exponentials and attention as they are, and where that is no proof as shares of sums:
+  /// most programs need no more than the former, which is cheaper to prove and to check.
+  static mlir::FailureOr<Proof> runInBothForms(mlir::ModuleOp global, mlir::ModuleOp local,
+                                               const ProveOptions &options, bool comparesRanks);
 
 private:
   mlir::ModuleOp global, local;

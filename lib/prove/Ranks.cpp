@@ -70,7 +70,7 @@ bool Prover::readOfRanks(StringRef name, RankedTensorType type, dist::PlacementA
   }
   if (isOpen && isShared) {
     // Nothing says how it lies: it is the same on each rank before and after.
-    Tensor value = localEvaluator->opaque(type);
+    Tensor value = localEvaluator->opaque(type, "argument");
     arguments[name] = {value, value, placement};
     return true;
   }
@@ -162,5 +162,5 @@ static bool isOfRanks(ModuleOp module) {
 
 FailureOr<Proof> cleave::prove::provePreserved(ModuleOp before, ModuleOp after,
                                                const ProveOptions &options) {
-  return Prover::runWithCuts(before, after, options, isOfRanks(before));
+  return Prover::runInBothForms(before, after, options, isOfRanks(before));
 }

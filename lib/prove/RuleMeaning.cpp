@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/aten/Aten.h"
+#include "dialects/aten/ops/Comparison.h"
 #include "dialects/aten/ops/Loss.h"
 #include "dialects/dist/Placed.h"
 #include "lib/prove/Evaluator.h"
@@ -303,6 +304,13 @@ bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
     bool isOfElement = (isElementLoss(op) && !rule.isOpaque()) || divisor;
     core.key = keyOf(op, rule, i, isOfElement ? "reduction" : "");
     tag(op, core);
+    core.isUnbounded = llvm::any_of(op->getAttrs(), [](NamedAttribute attribute) {
+      auto number = dyn_cast<FloatAttr>(attribute.getValue());
+      return number && !number.getValue().isFinite();
+    });
+    if (isa<aten::MaskedFillScalarOp>(op))
+      if (auto filled = op->getAttrOfType<FloatAttr>("value"))
+        core.isFromBelow = filled.getValue().isInfinity() && filled.getValue().isNegative();
     for (const sharding::LinearGroup &group : rule.linear) {
       if (!llvm::is_contained(group.results, i))
         continue;

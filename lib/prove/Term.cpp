@@ -423,27 +423,6 @@ static std::optional<int64_t> asInteger(const Rational &number) {
   return int64_t(number.num);
 }
 
-/// Makes two that differ only in a guard, one ending where the other begins, one.
-bool Terms::joinIntervals(Meaning &meaning) {
-  // Most sums have no conditions.
-  if (llvm::none_of(meaning, [](const Summand &summand) { return summand.guards.size() == 1; }))
-    return false;
-  for (unsigned i = 0; i < meaning.size(); ++i)
-    for (unsigned j = 0; j < meaning.size(); ++j) {
-      Summand &a = meaning[i], &b = meaning[j];
-      if (i == j || a.guards.size() != 1 || b.guards.size() != 1 || !a.bound.empty() ||
-          !b.bound.empty() || a.reference.term != b.reference.term ||
-          a.coefficient != b.coefficient || a.guards[0].index != b.guards[0].index ||
-          (a.guards[0].high != b.guards[0].low && !breaks(Lemma::JoinedIntervals)) ||
-          a.reference.indices != b.reference.indices)
-        continue;
-      a.guards[0].high = b.guards[0].high;
-      meaning.erase(meaning.begin() + j);
-      return true;
-    }
-  return false;
-}
-
 void Terms::combinePositions(Meaning &meaning) {
   auto isPlain = [&](const Summand &summand, TermId term) {
     return summand.reference.term == term && summand.bound.empty() && summand.guards.empty() &&
@@ -479,7 +458,7 @@ Meaning Terms::normalize(Meaning meaning) {
   for (Summand &summand : meaning)
     normalizeSummand(std::move(summand), result);
   combine(result);
-  while (joinIntervals(result) || joinPrefix(result)) {
+  while (joinIntervals(result) || (areShares && joinBlocks(result)) || joinPrefix(result)) {
     // What holds everywhere is no condition.
     llvm::erase_if(result, [&](Summand &summand) { return !simplifyGuards(summand); });
     combine(result);

@@ -64,10 +64,31 @@ struct Core {
   bool isProduct = false;
   /// What lemmas ask: a maximum over what is read; a comparison of an integer with `number`; an
   /// integer that is `number` where a mark holds; 1 where the operand is 0, or where it holds; the
-  /// square root.
-  enum class Tag : uint8_t { None, Max, Less, AtLeast, Equal, Or, Fill, IsZero, Marked, Root };
+  /// square root; the greater of two; an exponential; a logarithm; a quotient; inf, or -inf where
+  /// `number` is below 0.
+  enum class Tag : uint8_t {
+    None,
+    Max,
+    Less,
+    AtLeast,
+    Equal,
+    Or,
+    Fill,
+    IsZero,
+    Marked,
+    Root,
+    Maximum,
+    Exp,
+    Log,
+    Quotient,
+    Infinite
+  };
   Tag tag = Tag::None;
   int64_t number = 0;
+  /// It may be infinite, or no number, where its operands are numbers.
+  bool isUnbounded = false;
+  /// Of these it is only -inf.
+  bool isFromBelow = false;
 };
 
 struct Term {
@@ -134,6 +155,9 @@ public:
   /// For tests of the tests: makes the lemma wrong.
   void breakLemma(Lemma lemma) { broken = lemma; }
   bool breaks(Lemma lemma) const { return broken == lemma; }
+  /// Whether exponentials, softmax and attention are shares of sums (Fractions.h).
+  void takeShares() { areShares = true; }
+  bool takesShares() const { return areShares; }
 
   /// Merges digits among `vars` that all of `indices` use as one, and rewrites these; `outer` has
   /// each digit that remains as a combination of those before.
@@ -147,6 +171,7 @@ private:
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   bool late = false;
   std::optional<Lemma> broken;
+  bool areShares = false;
   unsigned sinceLook = 0;
 
   TermId intern(llvm::StringRef key, Term term);
@@ -162,6 +187,7 @@ private:
   void combine(Meaning &meaning);
   bool joinIntervals(Meaning &meaning);
   bool joinPrefix(Meaning &meaning);
+  bool joinBlocks(Meaning &meaning);
   bool isNotNegative(const Meaning &meaning) const;
   /// Factors of a product that are products, roots that are squared, and squares of short sums:
   /// what the product is then, if it is no product of these operands.

@@ -91,6 +91,20 @@ def to_dtype(text):
     return {name: dtype for dtype, name in DTYPES.items()}[text]
 
 
+def attention(q, k, v, is_causal):
+    return tuple(aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, is_causal))
+
+
+def attention_gradient(g, q, k, v, out, lse, is_causal):
+    """As documented: kernels take what they need from `lse`, which is given."""
+    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    if is_causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
+    shares = (scores - lse.unsqueeze(-1)).exp()
+    of_scores = shares * (g @ v.transpose(-1, -2) - (g * out).sum(-1, keepdim=True)) / q.shape[-1] ** 0.5
+    return of_scores @ k, of_scores.transpose(-1, -2) @ q, shares.transpose(-1, -2) @ g
+
+
 RUN = {
     "add": lambda x, y, alpha=1: torch.add(x, y, alpha=alpha),
     "sub": lambda x, y, alpha=1: torch.sub(x, y, alpha=alpha),
@@ -113,6 +127,10 @@ RUN = {
     "amax": lambda x, dim, keepdim=False: x.amax(dim, keepdim),
     "_softmax": lambda x, dim, half_to_float: torch.softmax(x, dim),
     "_log_softmax": lambda x, dim, half_to_float: torch.log_softmax(x, dim),
+    "_softmax_backward_data": lambda g, y, dim, input_dtype: aten._softmax_backward_data(g, y, dim, y.dtype),
+    "maximum": torch.maximum, "_safe_softmax": lambda x, dim: aten._safe_softmax(x, dim), "index_select": lambda x, i, dim: x.index_select(dim, i),
+    "_scaled_dot_product_flash_attention_for_cpu": attention,
+    "_scaled_dot_product_flash_attention_for_cpu_backward": attention_gradient,
     "_log_softmax_backward_data": lambda g, y, dim, input_dtype: aten._log_softmax_backward_data(g, y, dim, y.dtype),
     "full": lambda size, fill_value, dtype: torch.full(size, fill_value, dtype=to_dtype(dtype)),
     "arange_start": lambda start, end: torch.arange(start, end),
@@ -193,8 +211,12 @@ class Function:
             operands = [*operands[:4], "reduction = {reduction}".format(**attributes),
                         "ignore_index = {ignore_index}".format(**attributes), operands[4]]  # fmt: skip
             attributes = {}
-        if op == "aten.index_add":
+        if op in ("aten.index_add", "aten.index_select"):
             operands = [operands[0], f"dim = {attributes['dim']}", *operands[1:]]
+            attributes = {}
+        if "attention" in op:
+            dropout = ["dropout_p = 0.0"] if op.endswith("backward") else []
+            operands = [*operands, *dropout, f"is_causal = {print_attribute(attributes['is_causal'])}", "none"]
             attributes = {}
         written = [*operands, *(f"{key} = {print_attribute(value)}" for key, value in attributes.items())]
         types = ", ".join(result.type for result in results)
@@ -203,6 +225,13 @@ class Function:
             f"({', '.join(v.type for v in values)}) -> {f'({types})' if several else types}"
         )
         return results if several else results[0]
+
+    def attention(self, q, k, v, is_causal):
+        return self.aten("_scaled_dot_product_flash_attention_for_cpu", q, k, v, is_causal=is_causal)
+
+    def attention_gradient(self, g, q, k, v, out, lse, is_causal):
+        values = (g, q, k, v, out, lse)
+        return self.aten("_scaled_dot_product_flash_attention_for_cpu_backward", *values, is_causal=is_causal)
 
     def uniform(self, shaped, seed, position=0, on=None, whole=None):
         """Random numbers like `shaped`: of `mt19937`, or where the type says that they are a part, of `philox`."""

@@ -175,3 +175,13 @@ end
 """)
     status, answer = check(whole, part, log)
     assert status == REJECTED and "does not make the value" in answer and answer.count("\n") == 1, answer
+
+
+def test_a_proof_of_ring_attention(programs, proved, check, tmp_path):
+    """Its steps are not replayed: it is rejected, in one line."""
+    whole, part = programs("gpt_untied", "cp2")
+    log = tmp_path / "proof"
+    assert proved(whole, part, log)
+    assert "value attention " in log.read_text()
+    status, answer = check(whole, part, log)
+    assert status == REJECTED and answer.count("\n") == 1, answer

@@ -120,6 +120,12 @@ def test_sums_in_another_type(prove, local):
     assert prove(whole, wrong, "--execute=false", "--assume=exact-casts")["answer"] == "unknown"
 
 
+def test_attention_round_a_ring(prove, local):
+    answer = prove(*local("gpt_untied", "cp2"), "--execute=false")
+    assert answer["answer"] == "proved", answer["findings"][:3]
+    assert local("gpt_untied", "cp2")[1].read_text().count("dist.shift") > 10
+
+
 @pytest.mark.parametrize("name, mesh", [("resnet18", "dp2"), ("moe", "dp2"), ("llama", "tp4"),
                                         ("gpt2", "tp2, sequence")])  # fmt: skip
 def test_statistics_counts_and_shared_heads(prove, local, name, mesh):
@@ -213,7 +219,7 @@ def test_a_run_refutes_what_differs(build_dir, prove, local, tmp_path, name, mes
 
 
 def test_a_run_does_not_refute_what_is_right(prove, local):
-    """Not proved today, and right: attention around a ring."""
+    """Not proved today, and right: attention with a given mask around a ring."""
     answer = prove(*local("llama", "cp2"), "--seed=3")
     assert answer["answer"] == "unknown"
     assert answer["execution"]["values"] > 10 and not answer["execution"]["counterexamples"]

@@ -1,0 +1,477 @@
+//===- Fractions.cpp - exponentials, logarithms, and shares of sums ---------===//
+
+#include "lib/prove/Fractions.h"
+#include "lib/prove/Evaluator.h"
+
+using namespace cleave::prove;
+using llvm::ArrayRef;
+using llvm::SmallVector;
+using llvm::StringRef;
+
+static Meaning meaningOf(const Reference &reference) {
+  Summand summand;
+  summand.reference = reference;
+  return {std::move(summand)};
+}
+
+bool Fractions::hasTag(const Summand &summand, Core::Tag tag) const {
+  return summand.bound.empty() && terms.get(summand.reference.term).core.tag == tag;
+}
+
+Meaning Fractions::operandOf(const Summand &summand) {
+  return terms.getOperands(summand.reference)[0];
+}
+
+//===----------------------------------------------------------------------===//
+// What is real, and what is positive
+//===----------------------------------------------------------------------===//
+
+Bounds Fractions::boundsOf(TermId id) {
+  if (auto found = known.find(id); found != known.end())
+    return found->second;
+  const Term term = terms.get(id);
+  Bounds bounds, all;
+  for (const Reference &operand : term.operands) {
+    Bounds own = boundsOf(operand.term);
+    all.low &= own.low;
+    all.high &= own.high;
+  }
+  if (term.kind == Term::Kind::Leaf) {
+    // Of what has no meaning nothing is known.
+    if (StringRef(term.core.key).starts_with("unknown "))
+      bounds = {false, false};
+  } else if (term.kind == Term::Kind::Sum) {
+    for (const Summand &summand : term.body) {
+      Bounds own = boundsOf(summand.reference.term);
+      bounds.low &= summand.coefficient < Rational(0) ? own.high : own.low;
+      bounds.high &= summand.coefficient < Rational(0) ? own.low : own.high;
+    }
+  } else {
+    switch (term.core.tag) {
+    case Core::Tag::Exp:
+      bounds = {true, all.high};
+      break;
+    case Core::Tag::Log: {
+      // At any place.
+      Reference anywhere{id, {}};
+      for (int64_t size : term.sizes)
+        anywhere.indices.push_back(Index::of(terms.variables.make(size)));
+      bounds = {isPositive(terms.getOperands(anywhere)[0]), all.high};
+      break;
+    }
+    case Core::Tag::Maximum:
+      bounds = {false, all.high};
+      for (const Reference &operand : term.operands)
+        bounds.low |= boundsOf(operand.term).low;
+      break;
+    case Core::Tag::Max:
+      bounds = all;
+      break;
+    case Core::Tag::Infinite:
+      bounds = {term.core.number > 0, term.core.number < 0};
+      break;
+    default:
+      if (StringRef(term.core.key).starts_with("aten._softmax#") ||
+          StringRef(term.core.key).starts_with("aten._safe_softmax#")) {
+        // Of -inf a share is zero.
+        all.low = true;
+      } else if (StringRef(term.core.key).starts_with("aten._scaled_dot_product_flash")) {
+        // Shares of numbers, whatever -inf a mask has.
+        all = {};
+        for (auto [i, operand] : llvm::enumerate(term.operands)) {
+          bool isMask = (i == 3 && term.operands.size() == 4) || i == 6;
+          Bounds own = boundsOf(operand.term);
+          all.low &= own.low || isMask;
+          all.high &= own.high;
+        }
+      }
+      if (term.core.isUnbounded)
+        bounds = {false, all.high && term.core.isFromBelow};
+      else if (StringRef(term.core.key).starts_with("aten.where#") ||
+               StringRef(term.core.key).starts_with("aten.masked_fill"))
+        bounds = all;
+      else if (!all.isReal())
+        bounds = {false, false};
+    }
+  }
+  known[id] = bounds;
+  return bounds;
+}
+
+Bounds Fractions::boundsOf(const Meaning &value) {
+  Bounds bounds;
+  for (const Summand &summand : value) {
+    Bounds own = boundsOf(summand.reference.term);
+    bounds.low &= summand.coefficient < Rational(0) ? own.high : own.low;
+    bounds.high &= summand.coefficient < Rational(0) ? own.low : own.high;
+  }
+  return bounds;
+}
+
+/// Whether its term is not below 0, or is above it.
+bool Fractions::isNotNegative(const Summand &summand, bool strictly) {
+  if (!(summand.coefficient > Rational(0)))
+    return false;
+  const Term &term = terms.get(summand.reference.term);
+  const Core core = term.core;
+  if (term.kind == Term::Kind::Leaf)
+    return core.key == "one";
+  if (term.kind != Term::Kind::Op || !term.readSizes.empty())
+    return false;
+  auto isFactor = [&](const Meaning &factor) {
+    return strictly ? isPositive(factor) : llvm::all_of(factor, [&](const Summand &part) {
+      return isNotNegative(part, /*strictly=*/false);
+    });
+  };
+  if (core.tag == Core::Tag::Exp)
+    return !strictly || boundsOf(operandOf(summand)).isReal();
+  if (core.isProduct)
+    return llvm::all_of(terms.getOperands(summand.reference), isFactor);
+  if (core.tag == Core::Tag::Quotient) {
+    std::vector<Meaning> operands = terms.getOperands(summand.reference);
+    return isFactor(operands[0]) && isPositive(operands[1]);
+  }
+  return false;
+}
+
+/// Whether, wherever it is taken, its conditions hold for some of what it sums up.
+bool Fractions::isSomewhere(const Summand &summand) const {
+  if (summand.guards.empty())
+    return true;
+  if (summand.guards.size() > 1)
+    return false;
+  const Guard &guard = summand.guards[0];
+  Index free(guard.index.getConstant()), bound;
+  for (const Index::Part &part : guard.index.getParts()) {
+    Index own = Index::of(part.var, part.coefficient);
+    (llvm::is_contained(summand.bound, part.var) ? bound : free) =
+        (llvm::is_contained(summand.bound, part.var) ? bound : free) + own;
+  }
+  auto [least, greatest] = terms.variables.getRange(free);
+  auto [first, last] = terms.variables.getRange(bound);
+  return llvm::any_of(std::array{first, last}, [&](int64_t at) {
+    return least + at >= guard.low && greatest + at < guard.high;
+  });
+}
+
+bool Fractions::isPositive(const Meaning &value) {
+  // What is infinite is no share of itself.
+  if (value.empty() || !boundsOf(value).high || !llvm::all_of(value, [&](const Summand &summand) {
+        return isNotNegative(summand, /*strictly=*/false);
+      }))
+    return false;
+  auto holds = [&](const Meaning &there) {
+    return llvm::any_of(
+        there, [&](const Summand &summand) { return isSomewhere(summand) && isPositive(summand); });
+  };
+  if (holds(value))
+    return true;
+  SmallVector<Var> digits;
+  for (const Summand &summand : value)
+    for (const Guard &guard : summand.guards)
+      for (const Index::Part &part : guard.index.getParts())
+        if (!llvm::is_contained(summand.bound, part.var) && !llvm::is_contained(digits, part.var))
+          digits.push_back(part.var);
+  std::optional<std::vector<Case>> regions = listCases(terms, &value, digits);
+  return regions && regions->size() > 1 && llvm::all_of(*regions, [&](const Case &region) {
+           return holds(within(terms, value, region));
+         });
+}
+
+//===----------------------------------------------------------------------===//
+// Products and fractions
+//===----------------------------------------------------------------------===//
+
+/// Whether it is what a maximum that was taken off brings: an exponential of maxima. Others stay in
+/// the products that they are in.
+static bool isScale(Terms &terms, const Meaning &factor) {
+  auto hasTag = [&](const Summand &summand, Core::Tag tag) {
+    return summand.bound.empty() && terms.get(summand.reference.term).core.tag == tag;
+  };
+  return factor.size() == 1 && hasTag(factor[0], Core::Tag::Exp) &&
+         llvm::all_of(terms.getOperands(factor[0].reference)[0], [&](const Summand &summand) {
+           return hasTag(summand, Core::Tag::Max) || hasTag(summand, Core::Tag::Maximum);
+         });
+}
+
+bool Fractions::isFraction(const Meaning &value) {
+  return terms.takesShares() && value.size() == 1 && hasTag(value[0], Core::Tag::Quotient) &&
+         isPositive(terms.getOperands(value[0].reference)[1]);
+}
+
+void Fractions::factorize(const Meaning &value, Monomial &result, bool isBelow) {
+  auto &factors = isBelow ? result.below : result.above;
+  if (value.size() == 1 && value[0].bound.empty() && (value[0].guards.empty() || !isBelow)) {
+    const Summand summand = value[0];
+    result.coefficient = isBelow ? result.coefficient / summand.coefficient
+                                 : result.coefficient * summand.coefficient;
+    llvm::append_range(result.guards, summand.guards);
+    const Term &term = terms.get(summand.reference.term);
+    const Core core = term.core;
+    if (core.key == "one" && term.kind == Term::Kind::Leaf)
+      return;
+    if (term.kind == Term::Kind::Op && core.isProduct && term.readSizes.empty()) {
+      std::vector<Meaning> operands = terms.getOperands(summand.reference);
+      if (llvm::any_of(operands, [&](const Meaning &factor) { return isScale(terms, factor); })) {
+        for (const Meaning &operand : operands)
+          factorize(operand, result, isBelow);
+        return;
+      }
+    }
+    if (!isBelow && core.tag == Core::Tag::Quotient) {
+      std::vector<Meaning> operands = terms.getOperands(summand.reference);
+      if (isPositive(operands[1])) {
+        factorize(operands[0], result, false);
+        factorize(operands[1], result, true);
+        return;
+      }
+    }
+    factors.push_back(meaningOf(summand.reference));
+    return;
+  }
+  // Exponentials that all summands have are factors of the sum.
+  bool isPlain = value.size() > 1 && llvm::all_of(value, [&](const Summand &summand) {
+                   return summand.bound.empty() && terms.get(summand.reference.term).core.isProduct;
+                 });
+  if (isPlain) {
+    std::vector<Monomial> parts;
+    for (const Summand &summand : value)
+      factorize({summand}, parts.emplace_back(), false);
+    bool isAny = false;
+    for (unsigned i = 0; i < parts[0].above.size();) {
+      const Meaning factor = parts[0].above[i];
+      SmallVector<unsigned> at;
+      if (isScale(terms, factor))
+        for (const Monomial &part : parts) {
+          auto found = llvm::find_if(
+              part.above, [&](const Meaning &other) { return terms.areEqual(factor, other); });
+          if (found == part.above.end())
+            break;
+          at.push_back(found - part.above.begin());
+        }
+      if (at.size() != parts.size()) {
+        ++i;
+        continue;
+      }
+      for (auto [part, place] : llvm::zip(parts, at))
+        part.above.erase(part.above.begin() + place);
+      factors.push_back(factor);
+      isAny = true;
+    }
+    if (isAny) {
+      Meaning rest;
+      for (const Monomial &part : parts)
+        llvm::append_range(rest, build(part));
+      factors.push_back(terms.normalize(std::move(rest)));
+      return;
+    }
+  }
+  factors.push_back(value);
+}
+
+void Fractions::cancel(Monomial &monomial) {
+  auto &above = monomial.above, &below = monomial.below;
+  for (unsigned i = 0; i < below.size();) {
+    bool isGone = false;
+    for (unsigned j = 0; j < above.size() && !isGone; ++j) {
+      const Meaning &factor = above[j];
+      if (terms.areEqual(factor, below[i])) {
+        isGone = isPositive(below[i]);
+      } else if (!factor.empty()) {
+        // What is there only where a condition holds.
+        for (const Guard &guard : factor[0].guards) {
+          if (isGone || !isOnDigit(guard, places) ||
+              !llvm::all_of(factor, [&](const Summand &summand) {
+                return llvm::any_of(summand.guards, [&](const Guard &own) {
+                  return own.index == guard.index && own.low == guard.low && own.high == guard.high;
+                });
+              }))
+            continue;
+          const Case there{guard};
+          Meaning whole = within(terms, below[i], there);
+          isGone = terms.areEqual(within(terms, factor, there), whole) && isPositive(whole);
+          if (isGone)
+            monomial.guards.push_back(guard);
+        }
+      }
+      if (isGone)
+        above.erase(above.begin() + j);
+    }
+    if (isGone)
+      below.erase(below.begin() + i);
+    else
+      ++i;
+  }
+}
+
+Meaning Fractions::multiplyAll(ArrayRef<Meaning> factors) {
+  if (factors.empty())
+    return terms.number(Rational(1));
+  if (factors.size() == 1)
+    return factors[0];
+  Core core = productOf(element);
+  core.linear.clear();
+  for (unsigned i = 0; i < factors.size(); ++i)
+    core.linear.push_back({i});
+  return terms.apply(core, factors, {}, {}, {});
+}
+
+Meaning Fractions::build(Monomial monomial) {
+  Meaning above = multiplyAll(monomial.above);
+  limitTo(above, monomial.guards);
+  above = terms.scale(std::move(above), monomial.coefficient);
+  if (monomial.below.empty())
+    return above;
+  return terms.apply(quotientOf(element), {above, multiplyAll(monomial.below)}, {}, {}, {});
+}
+
+Meaning Fractions::product(const Meaning &left, const Meaning &right) {
+  if (!terms.takesShares())
+    return terms.apply(productOf(element), {left, right}, {}, {}, {});
+  Monomial monomial;
+  factorize(left, monomial, false);
+  factorize(right, monomial, false);
+  if (!terms.breaks(Lemma::FractionCancels))
+    cancel(monomial);
+  return build(std::move(monomial));
+}
+
+Meaning Fractions::quotient(const Meaning &above, const Meaning &below) {
+  if (!terms.takesShares() || !isPositive(below))
+    return terms.apply(quotientOf(element), {above, below}, {}, {}, {});
+  Monomial monomial;
+  factorize(above, monomial, false);
+  factorize(below, monomial, true);
+  if (!terms.breaks(Lemma::FractionCancels))
+    cancel(monomial);
+  return build(std::move(monomial));
+}
+
+Meaning Fractions::sum(Meaning value) {
+  if (!terms.takesShares() || llvm::count_if(value, [&](const Summand &summand) {
+                                return hasTag(summand, Core::Tag::Quotient);
+                              }) < 2)
+    return value;
+  SmallVector<std::pair<Meaning, Meaning>> shares;
+  Meaning rest;
+  unsigned merged = 0;
+  for (const Summand &summand : value) {
+    if (!hasTag(summand, Core::Tag::Quotient)) {
+      rest.push_back(summand);
+      continue;
+    }
+    std::vector<Meaning> operands = terms.getOperands(summand.reference);
+    if (!isPositive(operands[1])) {
+      rest.push_back(summand);
+      continue;
+    }
+    Meaning above = terms.scale(std::move(operands[0]), summand.coefficient);
+    limitTo(above, Case(summand.guards.begin(), summand.guards.end()));
+    above = terms.normalize(std::move(above));
+    auto *same = llvm::find_if(
+        shares, [&](const auto &share) { return terms.areEqual(share.second, operands[1]); });
+    if (same == shares.end()) {
+      shares.push_back({std::move(above), std::move(operands[1])});
+      continue;
+    }
+    ++merged;
+    if (!terms.breaks(Lemma::FractionsAdd))
+      same->first = terms.add(std::move(same->first), above);
+  }
+  if (!merged)
+    return value;
+  for (const auto &[above, below] : shares)
+    llvm::append_range(rest, quotient(above, below));
+  return terms.normalize(std::move(rest));
+}
+
+//===----------------------------------------------------------------------===//
+// Exponentials and logarithms
+//===----------------------------------------------------------------------===//
+
+Meaning Fractions::exponential(const Meaning &value) {
+  auto plain = [&](const Meaning &power) {
+    Core core = functionOf("exp", element);
+    return terms.apply(core, power, {}, {}, {});
+  };
+  if (!terms.takesShares())
+    return plain(value);
+  Monomial monomial;
+  Meaning rest;
+  SmallVector<Meaning> mayBeZero;
+  bool isAny = false;
+  for (const Summand &summand : value) {
+    bool isOnce = summand.coefficient == Rational(1), isBelow = summand.coefficient == Rational(-1);
+    bool isWhole = summand.guards.empty() && summand.bound.empty() && (isOnce || isBelow);
+    if (isWhole && hasTag(summand, Core::Tag::Log) && !terms.breaks(Lemma::ExpOfLog)) {
+      Meaning operand = operandOf(summand);
+      bool isAbove0 = isPositive(operand);
+      if (isAbove0 || (isOnce && llvm::all_of(operand, [&](const Summand &part) {
+                         return isNotNegative(part, /*strictly=*/false);
+                       }))) {
+        factorize(operand, monomial, isBelow);
+        if (!isAbove0)
+          mayBeZero.push_back(operand);
+        isAny = true;
+        continue;
+      }
+    }
+    if (isWhole && (hasTag(summand, Core::Tag::Max) || hasTag(summand, Core::Tag::Maximum)) &&
+        boundsOf(Meaning{summand}).isReal() && !terms.breaks(Lemma::ExpOfSum)) {
+      monomial.above.push_back(plain({summand}));
+      isAny = true;
+      continue;
+    }
+    rest.push_back(summand);
+  }
+  if (!isAny)
+    return plain(value);
+  // Zero times what is no number is nothing that could be said.
+  if (!mayBeZero.empty()) {
+    Meaning others;
+    for (const Summand &summand : value)
+      if (!hasTag(summand, Core::Tag::Log))
+        others.push_back(summand);
+    if (mayBeZero.size() > 1 || !boundsOf(others).isReal() || !monomial.below.empty())
+      return plain(value);
+  }
+  if (!rest.empty())
+    monomial.above.push_back(plain(rest));
+  cancel(monomial);
+  return build(std::move(monomial));
+}
+
+Meaning Fractions::logarithm(const Meaning &value) {
+  Core core = functionOf("log", element);
+  auto plain = [&](const Meaning &operand) { return terms.apply(core, operand, {}, {}, {}); };
+  if (!terms.takesShares() || value.empty() || terms.breaks(Lemma::LogOfProduct))
+    return plain(value);
+  Monomial monomial;
+  factorize(value, monomial, false);
+  Meaning powers;
+  auto take = [&](std::vector<Meaning> &factors, int64_t sign) {
+    llvm::erase_if(factors, [&](const Meaning &factor) {
+      if (!isScale(terms, factor))
+        return false;
+      Meaning power = operandOf(factor[0]);
+      if (!boundsOf(power).isReal())
+        return false;
+      llvm::append_range(powers, terms.scale(std::move(power), Rational(sign)));
+      return true;
+    });
+  };
+  take(monomial.above, 1);
+  take(monomial.below, -1);
+  if (powers.empty())
+    return plain(value);
+  Meaning rest = build(std::move(monomial));
+  if (!terms.areEqual(rest, terms.number(Rational(1))))
+    llvm::append_range(powers, plain(rest));
+  return terms.normalize(std::move(powers));
+}
+
+Meaning Fractions::maximum(const Meaning &left, const Meaning &right) {
+  Core core = functionOf("maximum", element);
+  core.tag = Core::Tag::Maximum;
+  return terms.apply(core, {left, right}, {}, {}, {});
+}
