@@ -426,7 +426,7 @@ Meaning Fractions::exponential(const Meaning &value) {
   }
   if (!isAny)
     return plain(value);
-  // Zero times what is no number is nothing that could be said.
+  // Zero times what is not a number is nothing that could be said.
   if (!mayBeZero.empty()) {
     Meaning others;
     for (const Summand &summand : value)
