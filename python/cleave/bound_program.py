@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -41,8 +42,9 @@ def check_tensor(name: str, tensor: torch.Tensor) -> None:
 class BoundProgram:
     """Refuses to run where the model is no longer what it was compiled for."""
 
-    def __init__(self, model: torch.nn.Module, program: Program, session, order: list[int], state: State,
-                 signature: dict, microbatches: int):  # fmt: skip
+    def __init__(self, modules: Mapping[str, torch.nn.Module], program: Program, session, order: list[int],
+                 state: State, signature: dict, microbatches: int):  # fmt: skip
+        """modules: by their paths, all that the program was traced from."""
         self.program, self.session, self.order, self.microbatches = program, session, order, microbatches
         self.loss_dtype = signature["loss"]["dtype"]
         self._outputs, self.draws = signature["outputs"], signature["draws"]
@@ -51,12 +53,16 @@ class BoundProgram:
         # Where each tensor stands in the model, to see that it still does.
         self._tables = [
             (table, key, tensor, f"{path}.{key}" if path else key)
-            for path, module in model.named_modules()
+            for path, module in modules.items()
             for table in (module._parameters, module._buffers, module._modules)
             for key, tensor in table.items()
             if tensor is not None
         ]
-        self._hooks = [table for module in model.modules() for table in hook_tables(module)]
+        # What a call runs: a forward of the module's own, before that of its class.
+        self._forwards = [(path, each, each.__dict__, each.__dict__.get("forward")) for path, each in modules.items()]
+        self._classes = {kind: kind.forward for kind in map(type, modules.values())}
+        self._kinds = [type(each) for each in modules.values()]
+        self._hooks = [table for module in modules.values() for table in hook_tables(module)]
         self._num_hooks = sum(map(len, self._hooks))
         self._parameters = list(state.parameters.values())
         self._gradient_hooks = sum(map(count_gradient_hooks, self._parameters))
@@ -68,7 +74,7 @@ class BoundProgram:
         changing = (*self._trained, *state.buffers.values())
         self._changing = [t for t in changing if type(t) in (torch.Tensor, torch.nn.Parameter)]
 
-    def check(self, model: torch.nn.Module) -> None:
+    def check(self) -> None:
         """Refuses what would make the step train something else than the model."""
         self.session.check()
         for table, key, tensor, name in self._tables:
@@ -76,6 +82,13 @@ class BoundProgram:
                 raise Error(
                     f"'{name}' was replaced since the step was compiled, which trains what it was: change values in place, or "
                     "compile another step"
+                )
+        for (path, module, table, forward), kind in zip(self._forwards, self._kinds):
+            if table.get("forward") is not forward or type(module) is not kind or kind.forward is not self._classes[kind]:
+                where = f"'{path}'" if path else "the model"
+                raise Error(
+                    f"the forward of {where} was replaced since the step was compiled, which runs what it was; close() the "
+                    "step and compile another one"
                 )
         hooks = sum(map(len, self._hooks)), sum(map(count_gradient_hooks, self._parameters))
         if hooks != (self._num_hooks, self._gradient_hooks):

@@ -114,4 +114,8 @@ def inductor_partitioner(recompute: str = "cheap"):
                 digest.update(pathlib.Path(file).read_bytes())
             return f"cleave-{digest.hexdigest()}"
 
+        def __reduce__(self):
+            """Inductor pickles its configuration for a cache's key, too."""
+            return inductor_partitioner, (recompute,)
+
     return CleavePartitioner()

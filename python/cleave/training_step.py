@@ -6,31 +6,32 @@ optimizer's; the session computes in their memory.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from cleave.batches import OtherKind, TensorKind, about_batch, call_arguments, describe_structure, kind_of
-from cleave.bound_program import BoundProgram, check_model, check_tensor
+from cleave.bound_program import BoundProgram, check_model
 from cleave.errors import Error
 from cleave.export.errors import ExportError
 from cleave.export.inputs import Input, Signature
 from cleave.export.pytorch import note_optimizer_step, pytree, step_hooks
 from cleave.export.roles import State
 from cleave.export.spec import ExportSpec
+from cleave.loss_scale import LossScale
 from cleave.native import native
-from cleave.optimizer_state import OptimizerStates, can_be_adopted, fresh_copy, is_cycled, learning_rate
+from cleave.optimizer_state import OptimizerStates, fresh_copy, is_cycled, learning_rate
 from cleave.plan import Plan, check_mesh
 from cleave.programs import Program, trace_spec
 from cleave.ranks import Ranks, generator_digest, is_sharded
 from cleave.stage_cuts import StageCuts, run_forward_schedule, splits_backward
+from cleave.step_tensors import replace, settle, settled, whole_stand_ins
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Pipeline:
 @dataclasses.dataclass
 class StepResult:
     """loss: the mean over the batch of all ranks, a 0-d tensor. grad_norm: before clipping; None without clip_norm,
-    and on a rank of a pipeline that trains no parameter.
+    and on a rank of a pipeline that trains no parameter; NaN in a step that a scaler skips.
     outputs: see `compile_step`.
     """
 
@@ -65,6 +66,7 @@ def compile_step(
     pipeline: Pipeline | None = None,
     microbatches: int = 1,
     clip_norm: float | None = None,
+    scaler: torch.amp.GradScaler | None = None,
     outputs: bool = False,
     passes: str | Sequence[str] = (),
     kernels: str = "best",
@@ -88,6 +90,8 @@ def compile_step(
     pipeline: a schedule by which ranks run stages; they are the outermost axis of the mesh.
     microbatches: into which a batch is divided; gradients are averages over them.
     clip_norm: clip gradients by their global norm, as torch.nn.utils.clip_grad_norm_ does.
+    scaler: scale the loss by this scaler's scale, unscale gradients, skip steps in which these are not finite, and let
+        the scale grow or shrink: what its `scale`, `unscale_`, `step` and `update` do, which nobody calls then.
     outputs: return what the model has made of the batch, too: its tensor, or all its tensors as a tuple (in the
         order of its tuples, dicts and dataclasses; without its own loss), those that this rank makes. In a pipeline
         only the ranks of the last stage have them.
@@ -99,7 +103,7 @@ def compile_step(
     """
     return Step(
         model, loss_fn, optimizer, mesh=mesh, plan=plan, pipeline=pipeline, microbatches=microbatches,
-        clip_norm=clip_norm, outputs=outputs, passes=passes, kernels=kernels, batch_dims=batch_dims, seed=seed,
+        clip_norm=clip_norm, scaler=scaler, outputs=outputs, passes=passes, kernels=kernels, batch_dims=batch_dims, seed=seed,
         group=group, timeout=timeout,
     )  # fmt: skip
 
@@ -111,7 +115,7 @@ _live: weakref.WeakSet[Step] = weakref.WeakSet()
 class Step:
     """What `compile_step` returns. `close()` gives the model back."""
 
-    def __init__(self, model, loss_fn, optimizer, *, mesh, plan, pipeline, microbatches, clip_norm, **options):
+    def __init__(self, model, loss_fn, optimizer, *, mesh, plan, pipeline, microbatches, clip_norm, scaler, **options):
         if not isinstance(model, torch.nn.Module):
             raise ExportError(f"expected a torch.nn.Module to train, found a value of type {type(model).__qualname__}")
         check_model(model)
@@ -132,7 +136,8 @@ class Step:
         if clip_norm is not None and not clip_norm > 0:
             raise ExportError(f"expected a positive clip_norm, found {clip_norm!r}")
         self._model, self._loss_fn, self._optimizers = model, loss_fn, optimizers
-        self._modules = list(model.modules())
+        self._scale = LossScale.of(scaler)
+        self._modules = self._find_modules()
         self._pipeline, self._clip_norm, self._options = pipeline, clip_norm, options
         self._plan = plan if isinstance(plan, Plan) else Plan(mesh, plan) if plan is not None and mesh else None
         if plan is not None and self._plan is None:
@@ -189,16 +194,26 @@ class Step:
 
     def _train(self, inputs: Any, targets: tuple, microbatches: int) -> StepResult:
         compiled, tensors, number = self._prepare(inputs, targets, microbatches, trains=True)
+        if self._scale is not None:
+            self._scale.begin_step(compiled.session)
         loss = compiled.session.step(number, [tensors[i] for i in compiled.order])
-        self._state.end_step(number)
         compiled.note_changes()
+        is_skipped = self._scale is not None and not self._scale.end_step(compiled.session)
+        if not is_skipped:
+            self._end_step(number)
+        norm = compiled.session.result("output.gradient_norm") if self._clip_norm is not None else None
+        if is_skipped and self._clip_norm is not None:
+            norm = torch.tensor(math.nan)
+        outputs = compiled.outputs(self._ranks) if self._options["outputs"] else None
+        return StepResult(torch.tensor(loss, dtype=compiled.loss_dtype), norm, outputs)
+
+    def _end_step(self, number: int) -> None:
+        """What follows an update."""
+        self._state.end_step(number)
         for optimizer in self._optimizers:
             note_optimizer_step(optimizer)
             for hook in step_hooks(optimizer)[1]:
                 hook(optimizer, (), {})
-        norm = compiled.session.result("output.gradient_norm") if self._clip_norm is not None else None
-        outputs = compiled.outputs(self._ranks) if self._options["outputs"] else None
-        return StepResult(torch.tensor(loss, dtype=compiled.loss_dtype), norm, outputs)
 
     def evaluate(self, inputs: Any, *targets: Any, microbatches: int | None = None) -> StepResult:
         """The loss and the outputs of a batch, by the forward alone, of a model in evaluation mode (`model.eval()`).
@@ -253,7 +268,16 @@ class Step:
 
     def _rates(self) -> str:
         groups = [group for optimizer in self._optimizers for group in optimizer.param_groups]
-        return ", ".join(str(learning_rate(group, number)) for number, group in enumerate(groups))
+        rates = ", ".join(str(learning_rate(group, number)) for number, group in enumerate(groups))
+        return rates if self._scale is None else f"{rates} and a loss scale of {self._scale.scale}"
+
+    def _find_modules(self) -> dict[str, torch.nn.Module]:
+        """Those of the model, and of a loss that is one, by their paths."""
+        modules = dict(self._model.named_modules())
+        if isinstance(self._loss_fn, torch.nn.Module):
+            known = set(modules.values())
+            modules |= {name: each for name, each in self._loss_fn.named_modules(prefix="loss_fn") if each not in known}
+        return modules
 
     def _prepare(self, inputs, targets, microbatches: int | None, trains: bool) -> tuple[BoundProgram, list[torch.Tensor], int]:
         """The program for a batch, the batch's tensors, and the number of the step."""
@@ -268,8 +292,8 @@ class Step:
         leaves, tree = pytree.tree_flatten((args, kwargs, targets))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         if self._first is None:
-            self._modules = list(self._model.modules())
-        modes = tuple([module.training for module in self._modules])
+            self._modules = self._find_modules()
+        modes = tuple([module.training for module in self._modules.values()])
         key = (tree, tuple(kind_of(leaf) for leaf in leaves), modes, trains, microbatches)
         if self._ranks is None:
             self._ranks = Ranks(self._mesh, self._pipeline, self._options["group"], self._options["timeout"])
@@ -292,14 +316,14 @@ class Step:
                 rates = self._rates()
             if trains and not self._follows_numbers and self._has_other_numbers():
                 for each in self._programs.values():
-                    each.check(self._model)
+                    each.check()
                 self._programs.clear()
                 self._follows_numbers, compiled = True, None
             if compiled is not None:
                 number = self._begin(compiled, trains)
             elif self._programs:
                 # What has changed since the last program was compiled is said as that, not as what it leads to.
-                next(reversed(self._programs.values())).check(self._model)
+                next(reversed(self._programs.values())).check()
         except Error as error:
             problem = error
         # What is wrong on one rank keeps all from a step in which they would wait for it.
@@ -320,7 +344,7 @@ class Step:
 
     def _begin(self, compiled: BoundProgram, trains: bool) -> int:
         """Follows or refuses what has changed since the last step; the number of the next."""
-        compiled.check(self._model)
+        compiled.check()
         if not trains:
             return 1
         for optimizer in self._optimizers:
@@ -338,7 +362,7 @@ class Step:
         # Ranks begin together or not at all: one that cannot compile tells the others.
         with self._ranks.together("the trace of the step"):
             self._check_like_first(*key[:2])
-            self._settle()
+            settle(self._modules)
             if microbatches is None:
                 microbatches = 1 if self._pipeline is None else self._divide(args, kwargs, targets)
             program, names, state = self._trace(key, args, kwargs, targets, microbatches)
@@ -362,11 +386,16 @@ class Step:
         )  # fmt: skip
         with self._ranks.together("the stages of the step"):
             self._check_stages(session, signature)
+            if self._scale is None and session.loss_scale() is not None:
+                raise ExportError(
+                    "found a pass that scales the loss, without the scaler whose scale it is: expected "
+                    "compile_step(scaler=torch.amp.GradScaler('cpu')), and no such pass"
+                )
         if not self._programs:
             held = {name: digests for name, digests in beginning.items() if name in self._held}
             self._ranks.check_same_values({what: digest for each in held.values() for what, digest in each.items()})
         order = [names.index(value["name"]) for value in signature["inputs"]]
-        self._programs[key] = BoundProgram(self._model, program, session, order, state, signature, microbatches)
+        self._programs[key] = BoundProgram(self._modules, program, session, order, state, signature, microbatches)
         return self._programs[key]
 
     def _beginning(self, state: State) -> dict[str, dict[str, int]]:
@@ -400,15 +429,6 @@ class Step:
                 "first one's size (drop_last=True)"
             )
 
-    def _settle(self) -> None:
-        """Gives parameters and buffers memory in which a session can compute, before they are traced."""
-        for name, tensor in (*self._model.named_parameters(), *self._model.named_buffers()):
-            check_tensor(name, tensor)
-            if is_sharded(tensor):
-                continue
-            if (settled := _settled(tensor.detach())).data_ptr() != tensor.data_ptr():
-                tensor.data = settled
-
     def _check_like_first(self, tree, kinds) -> None:
         """A batch of another size is compiled again; anything else about it must be as in the first one."""
         if self._first is None:
@@ -435,7 +455,7 @@ class Step:
     def _trace(self, key, args, kwargs, targets, microbatches) -> tuple[Program, list[str], State]:
         trains = key[3]
         mode = "joint" if trains else "loss"
-        with self._whole() as stand_ins:
+        with whole_stand_ins(self._modules) as stand_ins:
             optimizers = [fresh_copy(optimizer, stand_ins) for optimizer in self._optimizers] if trains else None
 
             def spec(args, kwargs, targets):
@@ -460,33 +480,6 @@ class Step:
         self._first = self._first or (*key[:2], inputs)
         return program, [source.name for source in inputs], state
 
-    @contextlib.contextmanager
-    def _whole(self) -> Iterator[dict[torch.Tensor, torch.Tensor]]:
-        """The model as it is traced: of tensors that ranks hold parts of, others stand in that have the whole shape.
-
-        Yields those by what they stand in for. Nobody touches their memory, so that the system gives them none.
-        """
-        stand_ins: dict[torch.Tensor, torch.Tensor] = {}
-        places = []
-        for module in self._model.modules():
-            for table in (module._parameters, module._buffers):
-                for key, tensor in table.items():
-                    if tensor is None or not is_sharded(tensor):
-                        continue
-                    if tensor not in stand_ins:
-                        whole = torch.empty(tensor.shape, dtype=tensor.dtype)
-                        is_parameter = isinstance(tensor, torch.nn.Parameter)
-                        stand_ins[tensor] = torch.nn.Parameter(whole, tensor.requires_grad) if is_parameter else whole
-                        _give_hooks(tensor, stand_ins[tensor])
-                    places.append((table, key, tensor))
-        try:
-            for table, key, tensor in places:
-                table[key] = stand_ins[tensor]
-            yield stand_ins
-        finally:
-            for table, key, tensor in places:
-                table[key] = tensor
-
     def _example(self, source, microbatches: int) -> torch.Tensor:
         """One microbatch of an input as the program takes it, of all ranks together where it is laid out on them."""
         value = source.value.detach()
@@ -504,11 +497,12 @@ class Step:
             program.place()
         elif self._mesh and trains:
             program.run_passes("sync-gradients{axis=dp}")
+        scale = self._scale.scaling_pass if self._scale is not None and trains else ""
         clip = f"clip-gradients{{max-norm={self._clip_norm!r}}}" if self._clip_norm is not None and trains else ""
         if pipe := self._pipeline:
             ranks = self._ranks.size_of_pipeline
             self._cuts.mark(program)
-            program.run_passes(["outline-stages", clip])
+            program.run_passes(["outline-stages", scale, clip])
             if trains and splits_backward(pipe.schedule):
                 program.run_passes("split-backward")
             if trains:
@@ -519,7 +513,7 @@ class Step:
                 run_forward_schedule(program, pipe.schedule, pipe.stages, ranks, microbatches)
             program.run_passes("insert-p2p,verify-schedule")
         else:
-            program.run_passes(clip)
+            program.run_passes([scale, clip])
         if trains:
             program.run_passes(self._options["passes"])
 
@@ -528,7 +522,7 @@ class Step:
         name = value["name"]
         owner = state.parameters.get(name, state.buffers.get(name))
         if owner is None:
-            return _settled(tensors[name])  # a constant
+            return settled(tensors[name])  # a constant
         if self._is_laid_out or is_sharded(owner):
             return self._ranks.held(owner, value)
         if not value["shards"]:
@@ -536,31 +530,10 @@ class Step:
         # The program's own would keep the whole tensor alive.
         tensors.pop(name, None)
         part, shown = self._ranks.shard(owner, value)
-        self._replace(owner, shown)
+        replace(self._modules, self._optimizers, owner, shown)
         table = state.parameters if name in state.parameters else state.buffers
         table[name] = shown
         return part
-
-    def _replace(self, old: torch.Tensor, new: torch.Tensor) -> None:
-        """Puts a tensor in another one's place, wherever the model and the optimizer have it."""
-        _give_hooks(old, new)
-        for module in self._model.modules():
-            for table in (module._parameters, module._buffers):
-                for key, tensor in table.items():
-                    if tensor is old:
-                        table[key] = new
-        for optimizer in self._optimizers:
-            for group in optimizer.param_groups:
-                group["params"] = [new if p is old else p for p in group["params"]]
-            if old in optimizer.state:
-                optimizer.state[new] = optimizer.state.pop(old)
-
-
-def _give_hooks(old: torch.Tensor, new: torch.Tensor) -> None:
-    """Those on a gradient, to what stands in a tensor's place; removing one there removes it here, too."""
-    if old._backward_hooks:
-        new._backward_hooks = old._backward_hooks
-
 
 def _updated(optimizers: list[torch.optim.Optimizer]) -> set[int]:
     """The parameters that optimizers hold."""
@@ -573,10 +546,3 @@ def _check_pipeline(pipeline: Any) -> None:
     for name in ("stages", "microbatches"):
         if not isinstance(size := getattr(pipeline, name), int) or isinstance(size, bool) or size < 1:
             raise ExportError(f"expected a positive number of {name} in a Pipeline, found {size!r}")
-
-
-def _settled(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor itself, or a copy where the session could not compute in its memory: contiguous, and aligned."""
-    if can_be_adopted(tensor):
-        return tensor
-    return tensor.clone(memory_format=torch.contiguous_format)

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "cleave/LossScale.h"
 #include "cleave/Session.h"
 #include "python/native/Bindings.h"
 #include "runtime/aten/Facade.h"
@@ -32,6 +33,8 @@
 
 #include <cmath>
 #include <mutex>
+#include <optional>
+#include <tuple>
 
 namespace py = pybind11;
 using namespace cleave::runtime;
@@ -278,6 +281,18 @@ public:
 
   void setLearningRate(int64_t group, double rate) { raise(session->setLearningRate(group, rate)); }
 
+  /// The scale of the loss in the next step, after how many steps without a skipped one, and how
+  /// many were skipped; none of a program that does not scale it.
+  std::optional<std::tuple<float, int64_t, int64_t>> lossScale() const {
+    std::optional<LossScale> scale = session->lossScale();
+    if (!scale)
+      return std::nullopt;
+    return std::tuple(scale->scale, scale->steps, scale->skipped);
+  }
+
+  /// Of no skipped steps, as the numbers of steps that `step` is given are of those taken.
+  void setLossScale(float scale, int64_t steps) { raise(session->setLossScale({scale, steps, 0})); }
+
   /// Where this rank is along the axes, in their row-major order, and how many places there are.
   std::pair<int64_t, int64_t> placeAlong(const std::vector<std::string> &axes) {
     Session::BatchPart part = session->grid().along(axes);
@@ -514,6 +529,8 @@ PYBIND11_MODULE(cleave_native, module) {
       .def("result", &PySession::result)
       .def("output", &PySession::output)
       .def("set_learning_rate", &PySession::setLearningRate)
+      .def("loss_scale", &PySession::lossScale)
+      .def("set_loss_scale", &PySession::setLossScale, py::arg("scale"), py::arg("steps"))
       .def("place_along", &PySession::placeAlong)
       .def("has_weight", &PySession::hasWeight)
       .def("has_optimizer_state", &PySession::hasOptimizerState);

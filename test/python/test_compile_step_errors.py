@@ -152,6 +152,79 @@ def test_a_replaced_module(step, model):
     refuses(step, "'head' was replaced since the step was compiled")
 
 
+def forwards():
+    """Ways in which a forward is replaced, with whose it is and how it is undone."""
+    kind, original = Model, Model.forward
+
+    def of_all(model):
+        kind.forward = lambda self, words: 2 * original(self, words)
+        return lambda: setattr(kind, "forward", original)
+
+    def of_one(model):
+        model.forward = lambda words: 2 * original(model, words)
+        return lambda: delattr(model, "forward")
+
+    def of_part(model):
+        model.head.forward = lambda x: 2 * F.linear(x, model.head.weight, model.head.bias)
+        return lambda: delattr(model.head, "forward")
+
+    def of_class(model):
+        model.head.__class__ = type("Other", (torch.nn.Linear,), {})
+        return lambda: setattr(model.head, "__class__", torch.nn.Linear)
+
+    return [(of_all, "the model"), (of_one, "the model"), (of_part, "'head'"), (of_class, "'head'")]
+
+
+@pytest.mark.parametrize(("change", "whose"), forwards())
+def test_a_forward_that_is_replaced_later(step, model, change, whose):
+    undo = change(model)
+    try:
+        refuses(step, f"the forward of {whose} was replaced since the step was compiled")
+        refuses(step, f"the forward of {whose} was replaced since the step was compiled", *batch(4))
+    finally:
+        undo()
+    step(*batch())
+
+
+@pytest.mark.parametrize(("change", "whose"), forwards())
+def test_a_forward_that_is_replaced_before(model, optimizer, change, whose):
+    """It is what the step computes, of whatever part of the model it is."""
+    undo = change(model)
+    try:
+        expected = F.cross_entropy(model(batch()[0]), batch()[1]).item()
+        assert cleave.compile_step(model, F.cross_entropy, optimizer)(*batch()).loss.item() == expected
+    finally:
+        undo()
+
+
+class Criterion(torch.nn.Module):
+    """A loss with a weight of its own, which is not contiguous."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = torch.nn.Parameter(torch.arange(16.0).reshape(4, 4).t())
+
+    def forward(self, made, targets):
+        return F.cross_entropy(made @ self.mix, targets)
+
+
+def test_a_loss_that_is_changed_later(model):
+    criterion = Criterion()
+    step = cleave.compile_step(model, criterion, torch.optim.SGD([*model.parameters(), *criterion.parameters()], lr=0.1))
+    step(*batch())
+    mix = criterion.mix
+    criterion.mix = torch.nn.Parameter(torch.eye(4))
+    refuses(step, "'loss_fn.mix' was replaced since the step was compiled")
+    criterion.mix = mix
+    criterion.forward = lambda made, targets: made.sum()
+    refuses(step, "the forward of 'loss_fn' was replaced since the step was compiled")
+    del criterion.forward
+    handle = criterion.register_forward_hook(lambda *_: None)
+    refuses(step, "a hook of a module or a parameter was registered or removed")
+    handle.remove()
+    step(*batch())
+
+
 def test_hooks_that_come_later(step, model):
     text = "a hook of a module or a parameter was registered or removed since the step was compiled"
     for register in (
