@@ -7,15 +7,12 @@
 #include "dialects/Register.h"
 #include "lib/prove/Assume.h"
 #include "lib/replay/Replay.h"
-#include "lib/support/Buffer.h"
-#include "lib/support/Input.h"
+#include "tools/ReadProgram.h"
 
-#include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/WithColor.h"
 
 namespace cl = llvm::cl;
@@ -42,28 +39,6 @@ static int fail(const llvm::Twine &message) {
   return BadInput;
 }
 
-static std::unique_ptr<llvm::MemoryBuffer> open(llvm::StringRef name) {
-  std::string message;
-  std::unique_ptr<llvm::MemoryBuffer> input = mlir::openInputFile(name, &message);
-  if (!input)
-    fail(message);
-  return input;
-}
-
-static mlir::OwningOpRef<mlir::ModuleOp> read(llvm::StringRef name, mlir::MLIRContext &context) {
-  std::unique_ptr<llvm::MemoryBuffer> input = open(name);
-  if (!input)
-    return {};
-  if (llvm::Error error = support::checkInput(input->getBuffer(), name)) {
-    fail(llvm::toString(std::move(error)));
-    return {};
-  }
-  auto manager = std::make_shared<llvm::SourceMgr>();
-  manager->AddNewSourceBuffer(support::align(std::move(input)), llvm::SMLoc());
-  mlir::SourceMgrDiagnosticHandler handler(*manager, &context);
-  return mlir::parseSourceFile<mlir::ModuleOp>(manager, mlir::ParserConfig(&context));
-}
-
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
@@ -79,15 +54,19 @@ int main(int argc, char **argv) {
   registerDialects(registry);
   mlir::MLIRContext context(registry);
   context.printOpOnDiagnostic(false);
-  mlir::OwningOpRef<mlir::ModuleOp> global = read(globalOption, context);
-  if (!global)
-    return BadInput;
-  mlir::OwningOpRef<mlir::ModuleOp> local = read(localOption, context);
-  if (!local)
-    return BadInput;
-  std::unique_ptr<llvm::MemoryBuffer> text = open(logOption);
+  mlir::OwningOpRef<mlir::ModuleOp> global, local;
+  for (auto [path, program] : {std::pair(&globalOption, &global), {&localOption, &local}}) {
+    auto parsed = readProgram(*path, context);
+    if (!parsed)
+      return fail(llvm::toString(parsed.takeError()));
+    if (!*parsed)
+      return BadInput;
+    *program = std::move(*parsed);
+  }
+  std::string message;
+  std::unique_ptr<llvm::MemoryBuffer> text = mlir::openInputFile(logOption, &message);
   if (!text)
-    return BadInput;
+    return fail(message);
   if (exactCastsOption)
     if (llvm::Error error = prove::assumeExactCasts({*global, *local}))
       return fail(llvm::toString(std::move(error)));

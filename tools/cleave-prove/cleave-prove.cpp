@@ -7,20 +7,16 @@
 #include "dialects/Register.h"
 #include "lib/prove/Assume.h"
 #include "lib/prove/Prove.h"
-#include "lib/support/Buffer.h"
-#include "lib/support/Input.h"
+#include "tools/ReadProgram.h"
 #include "tools/cleave-prove/Execute.h"
 
 #include "mlir/IR/Location.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/WithColor.h"
 
 namespace cl = llvm::cl;
@@ -72,23 +68,6 @@ static cl::opt<bool> jsonOption("json", cl::cat(category), cl::desc("Print the a
 static int fail(const llvm::Twine &message) {
   llvm::WithColor::error(llvm::errs(), "cleave-prove") << message << "\n";
   return BadInput;
-}
-
-static mlir::OwningOpRef<mlir::ModuleOp> read(llvm::StringRef name, mlir::MLIRContext &context) {
-  std::string message;
-  std::unique_ptr<llvm::MemoryBuffer> input = mlir::openInputFile(name, &message);
-  if (!input) {
-    fail(message);
-    return {};
-  }
-  if (llvm::Error error = support::checkInput(input->getBuffer(), name)) {
-    fail(llvm::toString(std::move(error)));
-    return {};
-  }
-  auto manager = std::make_shared<llvm::SourceMgr>();
-  manager->AddNewSourceBuffer(support::align(std::move(input)), llvm::SMLoc());
-  mlir::SourceMgrDiagnosticHandler handler(*manager, &context);
-  return mlir::parseSourceFile<mlir::ModuleOp>(manager, mlir::ParserConfig(&context));
 }
 
 /// The module path and line of the model, or the line of the file: "h.0.attn (gpt.py:57)".
@@ -279,12 +258,15 @@ int main(int argc, char **argv) {
   registerDialects(registry);
   mlir::MLIRContext context(registry);
   context.printOpOnDiagnostic(false);
-  mlir::OwningOpRef<mlir::ModuleOp> global = read(globalOption, context);
-  if (!global)
-    return BadInput;
-  mlir::OwningOpRef<mlir::ModuleOp> local = read(localOption, context);
-  if (!local)
-    return BadInput;
+  mlir::OwningOpRef<mlir::ModuleOp> global, local;
+  for (auto [path, program] : {std::pair(&globalOption, &global), {&localOption, &local}}) {
+    auto parsed = readProgram(*path, context);
+    if (!parsed)
+      return fail(llvm::toString(parsed.takeError()));
+    if (!*parsed)
+      return BadInput;
+    *program = std::move(*parsed);
+  }
   for (mlir::ModuleOp module : {*global, *local})
     if (module
             .walk([](mlir::Operation *op) {
