@@ -62,21 +62,33 @@ static std::string signatureOf(StringRef key, ArrayRef<Reference> operands) {
 bool Forms::define(Term term) {
   // Of earlier terms, each at as many places as it has digits, and of digits that it has itself.
   size_t known = term.sizes.size() + term.read.size() + term.boundSizes.size();
-  auto fits = [&](const Index &index) {
-    return llvm::all_of(index.parts, [&](auto part) { return part.first < known; });
-  };
-  auto isSound = [&](const Reference &value) {
+  // What a part of it mentions it must say where it is found (Fold.cpp): an operand no digit that
+  // is the result's alone, and a summand none that another one binds.
+  auto isSound = [&](const Reference &value, auto mayMention) {
     return value.term < terms.size() && value.at.size() == terms[value.term].sizes.size() &&
-           llvm::all_of(value.at, fits);
+           llvm::all_of(value.at, mayMention);
   };
-  if (term.kept > term.sizes.size() || !llvm::all_of(term.operands, isSound))
+  auto ofOperand = [&](const Index &index) {
+    return llvm::all_of(index.parts, [&](auto part) {
+      return part.first < term.kept || (part.first >= term.sizes.size() && part.first < known);
+    });
+  };
+  if (term.kept > term.sizes.size() || !llvm::all_of(term.operands, [&](const Reference &operand) {
+        return isSound(operand, ofOperand);
+      }))
     return false;
-  for (const Summand &summand : term.body)
-    if (!isSound(summand.value) ||
+  for (const Summand &summand : term.body) {
+    auto ofSummand = [&](const Index &index) {
+      return llvm::all_of(index.parts, [&](auto part) {
+        return part.first < term.sizes.size() || llvm::is_contained(summand.bound, part.first);
+      });
+    };
+    if (!isSound(summand.value, ofSummand) ||
         !llvm::all_of(summand.bound,
                       [&](Var var) { return var >= term.sizes.size() && var < known; }) ||
-        !llvm::all_of(summand.guards, [&](const Guard &guard) { return fits(guard.index); }))
+        !llvm::all_of(summand.guards, [&](const Guard &guard) { return ofSummand(guard.index); }))
       return false;
+  }
   if (term.kind == Term::Op)
     ops[signatureOf(term.key, term.operands)].push_back(terms.size());
   else if (term.kind == Term::Sum)
