@@ -66,7 +66,7 @@ SCALES = {"adamw": 2.0**19, "sgd": 2.0**12, "adam, traced": 2.0**19}
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("clip_norm", [None, 0.5])
 def test_steps_are_those_of_a_scaler_in_eager_mode(name, clip_norm):
-    """Some are skipped, the first too where the scale is large; it shrinks and grows, through programs of three sizes of batches."""
+    """Some are skipped, the first too where the scale is large; it shrinks and grows. Batches of three sizes have programs."""
     (model, optimizer, scaler), twin = pair(OPTIMIZERS[name], init_scale=SCALES[name], growth_interval=2)
     step = cleave.compile_step(model, F.cross_entropy, optimizer, clip_norm=clip_norm, scaler=scaler)
     scales = []
@@ -115,12 +115,12 @@ def test_what_is_no_scaler_or_another_rule():
     with pytest.raises(cleave.ExportError, match="expected a torch.amp.GradScaler, found a value of type int"):
         cleave.compile_step(model, F.cross_entropy, optimizer, scaler=1024)
     step = cleave.compile_step(model, F.cross_entropy, optimizer, passes="scale-loss")
-    text = "a pass that scales the loss, without the scaler whose scale it is: expected compile_step(scaler=torch.amp.GradScaler('cpu'))"
+    text = "found a pass that scales the loss, without the scaler whose scale it is: expected compile_step(scaler="
     with pytest.raises(cleave.ExportError, match=re.escape(text)):
         step(*batch(0))
     step.close()
     step = cleave.compile_step(model, F.cross_entropy, optimizer, scaler=scaler)
     step(*batch(0))
     scaler.set_growth_interval(7)
-    with pytest.raises(cleave.Error, match="the GradScaler's rule: expected .*'growth-interval': 2000}.* found .*'growth-interval': 7}"):
+    with pytest.raises(cleave.Error, match="GradScaler's rule: expected .*'growth-interval': 2000}.* found .*interval': 7}"):
         step(*batch(0))
