@@ -1,13 +1,18 @@
 // The bounds of docs/planner.md.
 #include "lib/plan/Bound.h"
 
+#include "lib/support/Error.h"
+
 #include "llvm/Support/ErrorHandling.h"
 
 #include <algorithm>
 #include <cmath>
 
 using namespace cleave::plan;
+using cleave::makeError;
 namespace cost = cleave::cost;
+namespace schedule = cleave::schedule;
+namespace simulate = cleave::simulate;
 
 /// The shortest time of a product that ranks divide evenly along some of its dimensions.
 static double leastSeconds(const cost::Device &device, const cost::MatrixProduct &product,
@@ -92,4 +97,115 @@ double cleave::plan::boundSchedule(const simulate::CostTable &costs,
     bound = std::max(bound, start[first] + microbatches * (work - weights) + way[first] + after);
   }
   return bound;
+}
+
+namespace {
+/// Runs the lists of all ranks, each as far as what it needs is there.
+class OrderClock {
+  using Action = schedule::Action;
+  using ActionKind = schedule::ActionKind;
+
+public:
+  OrderClock(const simulate::CostTable &costs, const schedule::Schedule &order)
+      : costs(costs), order(order), positions(order.numRanks(), 0), clocks(order.numRanks(), 0) {
+    for (std::vector<double> *times : {&outputs, &gradients})
+      times->assign(size_t(order.numStages()) * order.numMicrobatches, -1);
+  }
+
+  llvm::Expected<double> run() {
+    for (bool hasRun = true; hasRun;) {
+      hasRun = false;
+      for (unsigned rank = 0; rank < order.numRanks(); ++rank)
+        for (; positions[rank] < order.ranks[rank].size() && execute(rank); ++positions[rank])
+          hasRun = true;
+    }
+    for (unsigned rank = 0; rank < order.numRanks(); ++rank)
+      if (positions[rank] < order.ranks[rank].size())
+        return makeError("the schedule cannot complete");
+    return *std::max_element(clocks.begin(), clocks.end());
+  }
+
+private:
+  double &at(std::vector<double> &times, unsigned stage, Action leaf) {
+    return times[size_t(stage) * order.numMicrobatches + leaf.index];
+  }
+  double crosses(unsigned from, unsigned to, double seconds) const {
+    return order.topology.rankOf(from) == order.topology.rankOf(to) ? 0 : seconds;
+  }
+
+  /// When what a pass needs is there; negative: not yet.
+  double findStart(Action leaf) {
+    unsigned stage = leaf.stage;
+    auto from = [&](std::vector<double> &times, unsigned other, double transfer) {
+      double made = at(times, other, leaf);
+      return made < 0 ? made : made + crosses(other, stage, transfer);
+    };
+    switch (leaf.kind) {
+    case ActionKind::Forward:
+      return stage == 0 ? 0 : from(outputs, stage - 1, costs.of(stage - 1).sendForward);
+    case ActionKind::Backward:
+    case ActionKind::BackwardInput: {
+      double own = at(outputs, stage, leaf);
+      if (own < 0 || stage + 1 == order.numStages())
+        return own;
+      double next = from(gradients, stage + 1, costs.of(stage + 1).sendBackward);
+      return next < 0 ? next : std::max(own, next);
+    }
+    case ActionKind::BackwardWeight:
+      return at(gradients, stage, leaf);
+    default:
+      return 0;
+    }
+  }
+
+  double costOf(Action leaf) const {
+    switch (leaf.kind) {
+    case ActionKind::Forward:
+      return costs.of(leaf.stage).forward;
+    case ActionKind::Backward:
+      return costs.of(leaf.stage).fullBackward();
+    case ActionKind::BackwardInput:
+      return costs.of(leaf.stage).input;
+    case ActionKind::BackwardWeight:
+      return costs.of(leaf.stage).weight;
+    default:
+      return 0;
+    }
+  }
+
+  bool execute(unsigned rank) {
+    Action action = order.ranks[rank][positions[rank]];
+    double start = clocks[rank], sum = 0, largest = 0;
+    bool isThere = true;
+    order.forEachLeaf(action, [&](Action leaf) {
+      double needed = findStart(leaf);
+      isThere &= needed >= 0;
+      start = std::max(start, needed);
+      sum += costOf(leaf);
+      largest = std::max(largest, costOf(leaf));
+    });
+    if (!isThere)
+      return false;
+    clocks[rank] = start + largest + (1 - costs.overlap) * (sum - largest);
+    order.forEachLeaf(action, [&](Action leaf) {
+      if (leaf.kind == ActionKind::Forward)
+        at(outputs, leaf.stage, leaf) = clocks[rank];
+      if (leaf.kind == ActionKind::Backward || leaf.kind == ActionKind::BackwardInput)
+        at(gradients, leaf.stage, leaf) = clocks[rank];
+    });
+    return true;
+  }
+
+  const simulate::CostTable &costs;
+  const schedule::Schedule &order;
+  std::vector<size_t> positions;
+  std::vector<double> clocks;
+  /// By stage and microbatch: when a forward, and an input gradient, ended; negative: not yet.
+  std::vector<double> outputs, gradients;
+};
+} // namespace
+
+llvm::Expected<double> cleave::plan::boundOrder(const simulate::CostTable &costs,
+                                                const schedule::Schedule &order) {
+  return OrderClock(costs, order).run();
 }

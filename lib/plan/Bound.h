@@ -26,6 +26,11 @@ double boundPipeline(double seconds, double ranks, double microbatches, bool isP
 double boundSchedule(const simulate::CostTable &costs, const schedule::Topology &topology,
                      double microbatches, bool splitsBackward, bool hasUpdates);
 
+/// The time of a schedule's passes in their order on each rank, in the unit of `costs`, where each
+/// transfer starts as soon as its data is there. Fails where they wait for each other for ever.
+llvm::Expected<double> boundOrder(const simulate::CostTable &costs,
+                                  const schedule::Schedule &order);
+
 } // namespace cleave::plan
 
 #endif // CLEAVE_LIB_PLAN_BOUND_H

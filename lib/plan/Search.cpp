@@ -20,9 +20,6 @@ using cleave::makeError;
 namespace cost = cleave::cost;
 namespace schedule = cleave::schedule;
 
-/// Sums in another order differ by rounding.
-static constexpr double rounding = 1e-9;
-
 /// A layout and what is still to be looked at of it.
 struct Search::Entry {
   LayoutReport report;
@@ -31,6 +28,8 @@ struct Search::Entry {
     /// Seconds, infinite where it does not fit; bytes.
     double bound = 0, memory = 0;
     bool isDone = false;
+    /// By schedule, once samples of its stages were looked at.
+    std::optional<std::vector<PlanBound>> schedules;
   };
   std::vector<Work> works;
   std::optional<LayerTimes> times; // once it is partitioned
@@ -60,9 +59,18 @@ const Candidate *SearchResult::getSmallest() const {
 double Search::boundLayout(const Layout &layout) const {
   double microbatches = double(space.programs[layout.program].microbatches);
   double seconds = programs.getKernelTime(layout.program, double(layout.numParts())).seconds();
-  return (cluster.device.stepSeconds +
-          boundPipeline(seconds, double(layout.pipeline), microbatches, /*isPlain=*/false)) *
-         (1 - rounding);
+  double step = boundPipeline(seconds, double(layout.pipeline), microbatches, /*isPlain=*/false);
+  if (layout.sharding == Sharding::Fsdp) {
+    // Of the ranks of the pipeline one holds this much at least. A function takes as long as its
+    // communications, which follow each other.
+    double bytes = programs.getShardedBytes(layout.program, layout.numParts()) /
+                   double(layout.tensor * layout.pipeline);
+    cost::Group group{layout.data * layout.context, layout.dataInside ? 1 : layout.tensor};
+    step = std::max(step, microbatches *
+                              (timeOf(cluster, cost::Collective::AllGather, group, bytes) +
+                               timeOf(cluster, cost::Collective::ReduceScatter, group, bytes)));
+  }
+  return (cluster.device.stepSeconds + step) * (1 - rounding);
 }
 
 /// Each of these bytes is on some rank of the pipeline, in as many parts as the axes divide.
@@ -72,7 +80,10 @@ double Search::boundMemory(const Layout &layout) const {
   ProgramBytes bytes = programs.getBytes(layout.program);
   bool shardsStates = layout.sharding != Sharding::Replicated;
   bool shardsParameters = shardsStates && layout.sharding != Sharding::Zero1;
-  return (bytes.parameters + bytes.gradients) / (shardsParameters ? parts * sharers : parts) +
+  // Gradients that are scattered once are whole until then.
+  bool shardsGradients = layout.sharding == Sharding::Fsdp;
+  return bytes.parameters / (shardsParameters ? parts * sharers : parts) +
+         bytes.gradients / (shardsGradients ? parts * sharers : parts) +
          bytes.states / (shardsStates ? parts * sharers : parts);
 }
 
@@ -118,17 +129,87 @@ double Search::boundShape(const Shape &shape, const LayerTimes &times) const {
   return (cluster.device.stepSeconds + least) * (1 - rounding);
 }
 
+std::vector<PlanBound> Search::boundSchedules(const Shape &shape) {
+  const StageSamples *samples = programs.sampleStages(shape);
+  if (!samples)
+    return {};
+  return cleave::plan::boundSchedules(space, cluster, shape, *samples);
+}
+
+/// Raises the bounds of a shape by what samples of its stages say.
+void Search::refine(Entry &entry, size_t number) {
+  Entry::Work &work = entry.works[number];
+  if (work.schedules)
+    return;
+  work.schedules = boundSchedules(work.shape);
+  if (work.schedules->empty() || options.isExhaustive)
+    return;
+  PlanBound least{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  for (const PlanBound &bound : *work.schedules) {
+    if (bound.memory <= options.memory)
+      least.seconds = std::min(least.seconds, bound.seconds);
+    least.memory = std::min(least.memory, bound.memory);
+  }
+  work.bound = std::max(work.bound, least.seconds);
+  work.memory = std::max(work.memory, least.memory);
+}
+
 llvm::Expected<Candidate> Search::simulate(const Plan &plan) {
   auto program = programs.stage(plan.shape);
   if (!program)
     return program.takeError();
-  return simulate(plan, *program, std::numeric_limits<double>::infinity());
+  auto candidate = simulate(plan, *program, std::numeric_limits<double>::infinity());
+  if (!candidate)
+    return candidate;
+  for (auto [name, bound] : llvm::zip(space.listSchedules(plan.shape), boundSchedules(plan.shape)))
+    if (name == plan.schedule) {
+      candidate->bound = std::max(candidate->bound, bound.seconds);
+      candidate->memoryBound = bound.memory;
+    }
+  return candidate;
 }
 
-llvm::Error Search::confirm(const Candidate &candidate) {
+/// Compares the stages of a whole program to what follows for them from samples.
+llvm::Error Search::confirmSamples(const Shape &shape, const simulate::ProgramWork &whole,
+                                   bool isExact) {
+  const StageSamples *samples = programs.sampleStages(shape);
+  if (!samples)
+    return llvm::Error::success();
+  // FSDP's communication is not in samples.
+  isExact &= shape.layout.sharding != Sharding::Fsdp;
+  std::vector<int64_t> ends = space.listCuts(shape);
+  ends.push_back(space.programs[shape.layout.program].layers);
+  int64_t begin = 0;
+  for (auto [end, stage] : llvm::zip_equal(ends, describeStages(cluster, whole))) {
+    std::optional<StageSample> sample = samples->get(begin, end);
+    if (!sample)
+      return llvm::Error::success();
+    for (auto [name, pass] : {std::pair("forward", &StageSample::forward),
+                              {"backward", &StageSample::backward},
+                              {"input gradient", &StageSample::input},
+                              {"weight gradient", &StageSample::weight}}) {
+      double found = (stage.*pass).seconds(), expected = (sample.value().*pass).seconds();
+      double slack = rounding * expected;
+      if (found < expected - slack || (isExact && found > expected + slack))
+        return makeError("the {0} of layers {1} to {2} takes {3:e9} s, by samples {4:e9} s", name,
+                         begin, end - 1, found, expected);
+    }
+    double slack = rounding * sample->savedBytes;
+    if (stage.savedBytes < sample->savedBytes - slack ||
+        (isExact && stage.savedBytes > sample->savedBytes + slack))
+      return makeError("layers {0} to {1} keep {2} bytes, by samples {3}", begin, end - 1,
+                       stage.savedBytes, sample->savedBytes);
+    begin = end;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Search::confirm(const Candidate &candidate, bool isExact) {
   auto program = programs.stageWhole(candidate.plan.shape);
   if (!program)
     return program.takeError();
+  if (llvm::Error error = confirmSamples(candidate.plan.shape, program->work, isExact))
+    return error;
   auto whole = simulate(candidate.plan, *program, std::numeric_limits<double>::infinity());
   if (!whole)
     return whole.takeError();
@@ -143,15 +224,10 @@ llvm::Error Search::confirm(const Candidate &candidate) {
 }
 
 /// The schedule of a plan, as --build-schedule makes it.
-static llvm::Expected<schedule::Schedule> makeSchedule(const Plan &plan, unsigned microbatches,
+static llvm::Expected<schedule::Schedule> makeSchedule(const Plan &plan, const Space &space,
                                                        const StagedProgram &program) {
-  schedule::BuildRequest request;
-  request.ranks = unsigned(plan.shape.layout.pipeline);
-  request.microbatches = microbatches;
-  if (request.ranks > 1)
-    request.stages = unsigned(program.work.stages.size());
-  auto built = schedule::buildSchedule(plan.schedule, request);
-  if (!built || request.ranks == 1)
+  auto built = orderPasses(plan, space, unsigned(program.work.stages.size()));
+  if (!built || built->numRanks() == 1)
     return built;
   if (llvm::Error error = program.complete(*built))
     return std::move(error);
@@ -162,7 +238,7 @@ static llvm::Expected<schedule::Schedule> makeSchedule(const Plan &plan, unsigne
 llvm::Expected<Candidate> Search::simulate(const Plan &plan, const StagedProgram &program,
                                            double best) {
   auto microbatches = unsigned(space.programs[plan.shape.layout.program].microbatches);
-  auto order = makeSchedule(plan, microbatches, program);
+  auto order = makeSchedule(plan, space, program);
   if (!order)
     return order.takeError();
   simulate::RunOptions run;
@@ -194,8 +270,15 @@ llvm::Expected<Candidate> Search::simulate(const Plan &plan, const StagedProgram
 
 /// Simulates the plans of a shape, but for those that are slower by their bounds.
 void Search::search(Entry &entry, size_t work) {
+  refine(entry, work);
   const Shape shape = entry.works[work].shape;
+  const std::vector<PlanBound> &bounds = *entry.works[work].schedules;
   std::vector<std::string> schedules = space.listSchedules(shape);
+  auto isOut = [&](size_t number) {
+    // Where nothing was found that fits, what does not is looked at for its memory.
+    return !options.isExhaustive && !bounds.empty() && !std::isinf(best) &&
+           (bounds[number].seconds >= best || bounds[number].memory > options.memory);
+  };
   auto program = programs.stage(shape);
   auto refuse = [&](llvm::Error error, size_t count) {
     result.numRefused += count;
@@ -206,7 +289,11 @@ void Search::search(Entry &entry, size_t work) {
   entry.works[work].isDone = true;
   if (!program)
     return refuse(program.takeError(), schedules.size());
-  for (const std::string &name : schedules) {
+  for (auto [number, name] : llvm::enumerate(schedules)) {
+    if (isOut(number)) {
+      ++result.numClosed;
+      continue;
+    }
     if (isOver() && name != schedules.front()) {
       entry.works[work].isDone = false; // not all of it was looked at
       return;
@@ -223,16 +310,21 @@ void Search::search(Entry &entry, size_t work) {
       continue;
     }
     double seconds = candidate->step.seconds;
-    for (double bound : {boundLayout(shape.layout), entry.works[work].bound, candidate->bound})
+    PlanBound sampled = bounds.empty() ? PlanBound() : bounds[number];
+    candidate->bound = std::max(candidate->bound, sampled.seconds);
+    candidate->memoryBound = std::max(entry.works[work].memory, sampled.memory);
+    // A shape's bound is one of its plans that fit.
+    double ofShape = candidate->fits ? entry.works[work].bound : 0;
+    for (double bound : {boundLayout(shape.layout), ofShape, candidate->bound})
       if (seconds < bound)
         result.violations.push_back(llvm::formatv(
             "{0} with dp={1} tp={2} pp={3} cp={4}: {5} s, bound {6} s", name, shape.layout.data,
             shape.layout.tensor, shape.layout.pipeline, shape.layout.context, seconds, bound));
-    if (candidate->step.maxMemory() < entry.works[work].memory)
-      result.violations.push_back(llvm::formatv(
-          "{0} with dp={1} tp={2} pp={3} cp={4}: {5} bytes, bound {6}", name, shape.layout.data,
-          shape.layout.tensor, shape.layout.pipeline, shape.layout.context,
-          candidate->step.maxMemory(), entry.works[work].memory));
+    if (candidate->step.maxMemory() < candidate->memoryBound)
+      result.violations.push_back(
+          llvm::formatv("{0} with dp={1} tp={2} pp={3} cp={4}: {5} bytes, bound {6}", name,
+                        shape.layout.data, shape.layout.tensor, shape.layout.pipeline,
+                        shape.layout.context, candidate->step.maxMemory(), candidate->memoryBound));
     if (candidate->fits) {
       entry.report.best = std::min(entry.report.best.value_or(seconds), seconds);
       if (seconds < best) {
@@ -304,11 +396,6 @@ static bool isNear(const Layout &a, const Layout &b) {
          a.sharding == b.sharding && a.dataInside == b.dataInside;
 }
 
-static unsigned countDifferences(const Shape &a, const Shape &b) {
-  return unsigned(a.chunks != b.chunks) + unsigned(a.recompute != b.recompute) +
-         unsigned(a.splitsBackward != b.splitsBackward) + unsigned(a.ends != b.ends);
-}
-
 /// Looks for a plan that fits, and from there on for better ones among those like the best.
 void Search::climb() {
   std::vector<Entry *> order;
@@ -318,39 +405,44 @@ void Search::climb() {
   llvm::stable_sort(order, [&](const Entry *a, const Entry *b) {
     return rankLayout(a->report.layout) < rankLayout(b->report.layout);
   });
-  auto tryWork = [&](Entry &entry, size_t work) {
-    if (isOver() || entry.works[work].isDone || entry.report.bound >= best || !open(entry))
+  // Simulates the shapes of a layout with the least bounds, until some are not better: those do not
+  // fit, or communicate more than their bounds know.
+  constexpr unsigned maxWorse = 6;
+  auto tryLayout = [&](Entry &entry) {
+    if (isOver() || entry.report.bound >= best || !open(entry))
       return false;
-    if (entry.works[work].bound >= best)
-      return false;
-    double before = best;
-    search(entry, work);
-    return best < before;
-  };
-  for (Entry *entry : order) {
-    if (!std::isinf(best) || isOver())
-      break;
-    bool isLarge = this->isLarge(entry->report.layout.program);
-    for (size_t work = 0; work < entry->works.size(); ++work)
-      if (!isLarge || entry->works[work].shape.recompute == Recompute::Full) {
-        tryWork(*entry, work);
+    std::vector<size_t> works;
+    for (size_t work = 0; work < entry.works.size() && !isOver(); ++work) {
+      if (entry.works[work].isDone || entry.works[work].bound >= best)
+        continue;
+      refine(entry, work);
+      works.push_back(work);
+    }
+    llvm::stable_sort(
+        works, [&](size_t a, size_t b) { return entry.works[a].bound < entry.works[b].bound; });
+    bool isBetter = false;
+    unsigned numWorse = 0;
+    for (size_t work : works) {
+      if (isOver() || entry.works[work].bound >= best)
         break;
-      }
-  }
+      double before = best;
+      search(entry, work);
+      isBetter |= best < before;
+      numWorse = best < before ? 0 : numWorse + 1;
+      if (numWorse == maxWorse && !std::isinf(best))
+        break;
+    }
+    return isBetter;
+  };
+  for (Entry *entry : order)
+    if (isOver() || tryLayout(*entry))
+      break;
   for (bool hasChanged = !std::isinf(best); hasChanged && !isOver();) {
     hasChanged = false;
-    const Shape from = bestPlan.shape;
-    for (bool isSame : {true, false})
-      for (Entry *entry : order) {
-        const Layout &layout = entry->report.layout;
-        if ((layout == from.layout) != isSame || !isNear(layout, from.layout))
-          continue;
-        for (size_t work = 0; work < entry->works.size() && !isOver(); ++work) {
-          unsigned distance = countDifferences(entry->works[work].shape, from);
-          if (distance == (isSame ? 1 : 0) && tryWork(*entry, work))
-            hasChanged = true;
-        }
-      }
+    const Layout from = bestPlan.shape.layout;
+    for (Entry *entry : order)
+      if (isNear(entry->report.layout, from))
+        hasChanged |= tryLayout(*entry);
   }
 }
 
@@ -386,7 +478,11 @@ void Search::searchRest() {
     bool isSlow = !options.isExhaustive && item.bound >= best;
     if (item.work && isSlow)
       close(entry, *item.work);
-    else if (item.work)
+    else if (item.work && !entry.works[*item.work].schedules) {
+      refine(entry, *item.work);
+      if (double bound = entry.works[*item.work].bound; !std::isinf(bound))
+        queue.push({bound, item.entry, item.work});
+    } else if (item.work)
       search(entry, *item.work);
     else if (isSlow)
       for (size_t work = 0; work < entry.works.size(); ++work)

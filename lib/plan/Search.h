@@ -3,7 +3,7 @@
 #ifndef CLEAVE_LIB_PLAN_SEARCH_H
 #define CLEAVE_LIB_PLAN_SEARCH_H
 
-#include "lib/plan/Space.h"
+#include "lib/plan/Samples.h"
 #include "lib/schedule/simulate/Step.h"
 #include "lib/solve/Timer.h"
 
@@ -19,19 +19,6 @@ struct StagedProgram {
   simulate::ProgramWork work;
   /// Adds the stages' functions of a step to a schedule: unshards, reductions, updates.
   std::function<llvm::Error(schedule::Schedule &)> complete;
-};
-
-/// Seconds of kernels, and of the host that launches them.
-struct KernelTime {
-  double device = 0, host = 0;
-
-  KernelTime &operator+=(const KernelTime &other) {
-    device += other.device;
-    host += other.host;
-    return *this;
-  }
-  /// Of all of them in one function.
-  double seconds() const { return cost::timeOfLaunched(device, host); }
 };
 
 /// The kernels of one microbatch, at the least, by layer: what comes before the layers counts as
@@ -68,9 +55,16 @@ public:
   /// divide each op.
   virtual KernelTime getKernelTime(unsigned program, double parts) const = 0;
   virtual ProgramBytes getBytes(unsigned program) const = 0;
+  /// Bytes of parameters, on all ranks together, that `parts` ranks surely divide where FSDP shards
+  /// them, and that a forward gathers.
+  virtual double getShardedBytes(unsigned program, int64_t parts) const = 0;
   /// The same of the program of this layout, of which more is known.
   virtual llvm::Expected<LayerTimes> partition(const Layout &layout) = 0;
   virtual llvm::Expected<StagedProgram> stage(const Shape &shape) = 0;
+  /// Stages of few layers, recomputed and split as those of `shape`; null where there are none. For
+  /// FSDP of either kind they gather and scatter nothing in a microbatch; otherwise nothing is
+  /// sharded over the ranks that divide the batch.
+  virtual const StageSamples *sampleStages(const Shape &shape) = 0;
   /// The same with every layer of every stage, equal ones too.
   virtual llvm::Expected<StagedProgram> stageWhole(const Shape &shape) = 0;
 };
@@ -79,8 +73,8 @@ public:
 struct Candidate {
   Plan plan;
   simulate::Step step;
-  /// The lower bound that its schedule had.
-  double bound = 0;
+  /// The lower bounds that its schedule had.
+  double bound = 0, memoryBound = 0;
   bool fits = true;
 };
 
@@ -140,8 +134,9 @@ public:
 
   /// Simulates one plan, as cleave-sim does the program that the passes make of it.
   llvm::Expected<Candidate> simulate(const Plan &plan);
-  /// The same of the whole program. Fails if that is not what `candidate` says.
-  llvm::Error confirm(const Candidate &candidate);
+  /// The same of the whole program. Fails if that is not what `candidate` says, or if its stages
+  /// take less than samples of them say; with `isExact`, if they take anything else.
+  llvm::Error confirm(const Candidate &candidate, bool isExact);
   /// The bound of a layout before it is partitioned.
   double boundLayout(const Layout &layout) const;
 
@@ -150,6 +145,9 @@ private:
   struct Item;
 
   llvm::Expected<Candidate> simulate(const Plan &plan, const StagedProgram &program, double best);
+  std::vector<PlanBound> boundSchedules(const Shape &shape);
+  void refine(Entry &entry, size_t work);
+  llvm::Error confirmSamples(const Shape &shape, const simulate::ProgramWork &whole, bool isExact);
   bool isLarge(unsigned program) const;
   std::tuple<bool, double, bool, int64_t> rankLayout(const Layout &layout) const;
   double boundMemory(const Layout &layout) const;

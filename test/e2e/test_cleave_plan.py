@@ -86,8 +86,16 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("model", ["gpt", "llama"])
-@pytest.mark.parametrize("ranks,fixed", CASES, ids=[f"{ranks}-{fixed or 'free'}" for ranks, fixed in CASES])
+# Unequal cuts of eight layers, and the first of each later stage.
+UNEQUAL = {
+    ("gpt8", 4, "pp=4,ends=2,schedule=1f1b"): [1, 4, 7],
+    ("llama8", 4, "pp=4,ends=1,schedule=zb-h1"): [2, 5, 7],
+    ("llama8", 2, "pp=2,chunks=2,ends=2,schedule=zbv"): [1, 4, 7],
+}
+EXECUTED = [(model, *case) for model in ("gpt", "llama") for case in CASES] + list(UNEQUAL)
+
+
+@pytest.mark.parametrize("model,ranks,fixed", EXECUTED, ids=[f"{m}-{ranks}-{fixed or 'free'}" for m, ranks, fixed in EXECUTED])
 def test_plans_are_carried_out(exported, find, one_rank, build_dir, tmp_path, model, ranks, fixed):
     program, data = exported(model)
     found = find(program, ranks, f"--fix={fixed}", "-o", tmp_path)
@@ -101,6 +109,9 @@ def test_plans_are_carried_out(exported, find, one_rank, build_dir, tmp_path, mo
 
     # The commands that it wrote, as a user would run them.
     optimize, simulate = found["commands"]
+    if (model, ranks, fixed) in UNEQUAL:
+        firsts = optimize.split("at=")[1].split()[0].split(",")
+        assert [int(name.rsplit(".", 1)[1]) for name in firsts] == UNEQUAL[model, ranks, fixed]
     assert f"{optimize}\n{simulate}\n" in (tmp_path / "commands.sh").read_text()
     for command in (optimize, f"{simulate} --json"):
         name, *arguments = shlex.split(command)
@@ -124,17 +135,18 @@ def test_plans_are_carried_out(exported, find, one_rank, build_dir, tmp_path, mo
 
 @pytest.mark.parametrize("model", ["gpt8", "llama8"])
 def test_equal_layers_tell_all(exported, tool, model):
-    """Of stages with equal layers one is carried out; with all of their layers random plans take and need the same."""
+    """Of stages with equal layers one is carried out; with all of their layers random plans take and need the same. Stages take
+    what follows from those with few layers."""
     program, _ = exported(model)
     usual = (program, f"--cluster={CLUSTER}", "--ranks=8", "--microbatches=4", "--time-limit=10", "--confirm", "--seed=3")
     # Pipelines have equal stages; the other plans are whole programs anyway.
-    for fixed, count in (("pp=4", 12), ("pp=4,ends=1", 4), ("pp=8", 4), ("pp=2,cp=2,chunks=4", 4)):
+    for fixed, count in (("pp=4", 12), ("pp=4,ends=1", 4), ("pp=8", 4), ("pp=2,cp=2,chunks=4", 4), ("pp=2", 8), ("pp=1", 8)):
         done = tool(*usual, f"--fix={fixed}", f"--sample={count}")
         assert done.returncode == 0, done.stderr
         assert f"sample: {count} random plans take at least " in done.stderr
 
 
-@pytest.mark.parametrize("model,ranks", [("gpt", 2), ("llama", 2), ("gpt", 4)])
+@pytest.mark.parametrize("model,ranks", [("gpt", 2), ("llama", 2), ("gpt", 4), ("gpt8", 2), ("llama8", 2)])
 def test_search_equals_brute_force(exported, find, model, ranks):
     program, _ = exported(model)
     found, brute = find(program, ranks), find(program, ranks, "--exhaustive")
@@ -144,7 +156,7 @@ def test_search_equals_brute_force(exported, find, model, ranks):
     assert all(other["seconds"] >= brute["best"]["seconds"] for other in brute["alternatives"])
 
 
-@pytest.mark.parametrize("model,ranks", [("gpt", 8), ("llama", 4)])
+@pytest.mark.parametrize("model,ranks", [("gpt", 8), ("llama", 4), ("gpt8", 8), ("llama8", 4)])
 def test_no_random_plan_is_below_the_bound(exported, tool, model, ranks):
     program, _ = exported(model)
     # The clock stops the search early: a bound of what it has not seen has to hold as well.

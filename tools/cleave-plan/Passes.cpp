@@ -148,6 +148,14 @@ KernelTime PassRunner::getKernelTime(unsigned program, double parts) const {
   return entry->second;
 }
 
+double PassRunner::getShardedBytes(unsigned program, int64_t parts) const {
+  double sum = 0;
+  for (const auto &[shape, bytes] : sources[program].layerParameters)
+    if (llvm::any_of(shape, [&](int64_t size) { return size % parts == 0; }))
+      sum += bytes;
+  return sum;
+}
+
 //===----------------------------------------------------------------------===//
 // Programs with placements
 //===----------------------------------------------------------------------===//
@@ -166,7 +174,16 @@ static Layout getPlacedPart(Layout layout) {
 llvm::Expected<OwningOpRef<ModuleOp>> PassRunner::keep(unsigned program, const Kept &kept) const {
   if (kept.empty())
     return OwningOpRef<ModuleOp>(sources[program].module->clone());
-  return layers[program]->keep(kept);
+  auto [entry, isNew] = shortened.try_emplace({program, kept});
+  if (isNew) {
+    auto module = layers[program]->keep(kept);
+    if (!module) {
+      shortened.erase(entry);
+      return module.takeError();
+    }
+    entry->second = std::move(*module);
+  }
+  return OwningOpRef<ModuleOp>(entry->second->clone());
 }
 
 llvm::Expected<ModuleOp> PassRunner::place(const Layout &layout, const Kept &kept) {
@@ -317,9 +334,20 @@ void PassRunner::timeRecomputed(const Layout &layout, const Samples &samples, Re
   }
 }
 
+static bool isFsdp(const Layout &layout) {
+  return layout.sharding == Sharding::Fsdp || layout.sharding == Sharding::FsdpOnce;
+}
+
 llvm::Expected<LayerTimes> PassRunner::partition(const Layout &layout) {
+  auto found = partitionReplicated(layout);
+  // Where parameters lie changes what is kept and recomputed, and nothing else that is computed.
+  if (found && isFsdp(layout))
+    found->recomputed = {};
+  return found;
+}
+
+llvm::Expected<LayerTimes> PassRunner::partitionReplicated(const Layout &layout) {
   Layout key = getPlacedPart(layout);
-  // Where parameters lie does not change what is computed from them.
   key.sharding = Sharding::Replicated;
   for (const auto &[known, found] : times)
     if (known == key)
@@ -395,12 +423,97 @@ static void reorderGroups(const Layout &layout, simulate::ProgramWork &work) {
 }
 
 llvm::Expected<StagedProgram> PassRunner::stage(const Shape &shape) {
-  auto staged = stage(shape, chooseStages(shape, /*isWhole=*/false));
-  return staged;
+  return stage(shape, chooseStages(shape, /*isWhole=*/false));
 }
 
 llvm::Expected<StagedProgram> PassRunner::stageWhole(const Shape &shape) {
   return stage(shape, chooseStages(shape, /*isWhole=*/true));
+}
+
+/// The stages of a layout's microbatch, once they are cut; one of a program that is not.
+static llvm::Expected<std::vector<train::ProgramFunctions>> listStages(ModuleOp module,
+                                                                       bool isCut) {
+  Diagnostics diagnostics(module.getContext());
+  if (isCut) {
+    auto stages = pipeline::getStages(module);
+    if (failed(stages))
+      return diagnostics.makeError("the stages are not sound");
+    return std::move(*stages);
+  }
+  auto program = train::getProgram(module, train::ProgramForms::Any);
+  if (failed(program))
+    return diagnostics.makeError("the program is not sound");
+  return std::vector<train::ProgramFunctions>{std::move(*program)};
+}
+
+/// Carries out stages that begin with these layers.
+llvm::Error PassRunner::sampleStages(const Shape &shape, const Kept &kept, ArrayRef<int64_t> cuts,
+                                     StageSamples &samples) {
+  auto global = place(shape.layout, kept);
+  if (!global)
+    return global.takeError();
+  const Source &source = sources[shape.layout.program];
+  OwningOpRef<ModuleOp> module(global->clone());
+  if (llvm::Error error = runPasses(*module, listStaging(shape, source, cuts)))
+    return error;
+  auto stages = listStages(*module, !cuts.empty());
+  if (!stages)
+    return stages.takeError();
+  Diagnostics diagnostics(module->getContext());
+  auto work = pipeline::measureStages(*stages, {});
+  if (failed(work))
+    return diagnostics.makeError("the stages cannot be measured");
+  if (shape.layout.dataInside)
+    reorderGroups(shape.layout, *work);
+  int64_t begin = 0, layers = source.facts.layers;
+  SmallVector<int64_t> ends(cuts);
+  ends.push_back(layers);
+  for (auto [end, stage] : llvm::zip_equal(ends, describeStages(cluster, *work))) {
+    int64_t count = 0; // of its layers, those that are there and are equal to others
+    for (int64_t layer = std::max<int64_t>(begin, 1); layer < std::min(end, layers - 1); ++layer)
+      count += int64_t(kept[size_t(layer)]);
+    samples.add(begin == 0, count, end == layers, stage);
+    begin = end;
+  }
+  return llvm::Error::success();
+}
+
+const StageSamples *PassRunner::sampleStages(const Shape &shape) {
+  Shape key;
+  key.layout = shape.layout;
+  key.layout.pipeline = 1;
+  // FSDP is another program, of which --partition-joint keeps and recomputes other values. How
+  // often parameters are gathered, and where optimizer states lie, changes nothing else.
+  key.layout.sharding = isFsdp(shape.layout) ? Sharding::FsdpOnce : Sharding::Replicated;
+  key.recompute = shape.recompute;
+  key.splitsBackward = shape.splitsBackward;
+  key.chunks = shape.numStages() > 1 ? 2 : 1;
+  for (const Sampled &known : sampled)
+    if (known.shape == key)
+      return known.samples.get();
+  sampled.push_back({key, nullptr});
+  const std::optional<Layers> &known = layers[key.layout.program];
+  int64_t last = known ? known->size() - 1 : 0;
+  for (int64_t layer = 1; layer < last; ++layer)
+    if (known->getClass(layer) != known->getClass(1))
+      return nullptr;
+  if (last < 5)
+    return nullptr; // as well carried out
+  Kept kept(size_t(known->size()), false);
+  for (int64_t layer : {int64_t(0), int64_t(1), int64_t(2), int64_t(3), last})
+    kept[size_t(layer)] = true;
+  // Those that are cut: first|3|last, first|1|2|last, first+1|2+last, first+2|1+last.
+  std::vector<std::vector<int64_t>> cuts = {{1, last}, {1, 2, last}, {2}, {3}};
+  if (key.chunks == 1)
+    cuts = {{}, {1, last}, {1, 2, last}};
+  auto samples = std::make_unique<StageSamples>(known->size());
+  for (const std::vector<int64_t> &each : cuts)
+    if (llvm::Error error = sampleStages(key, kept, each, *samples)) {
+      llvm::consumeError(std::move(error)); // such plans are refused, or looked at one by one
+      return nullptr;
+    }
+  sampled.back().samples = std::move(samples);
+  return sampled.back().samples.get();
 }
 
 llvm::Expected<StagedProgram> PassRunner::stage(const Shape &shape, const Stages &chosen) {
@@ -411,22 +524,13 @@ llvm::Expected<StagedProgram> PassRunner::stage(const Shape &shape, const Stages
   auto module = std::make_shared<OwningOpRef<ModuleOp>>(global->clone());
   if (llvm::Error error = runPasses(module->get(), listStaging(shape, source, chosen.cuts)))
     return std::move(error);
+  auto carried = listStages(module->get(), shape.numStages() > 1);
+  if (!carried)
+    return carried.takeError();
   Diagnostics diagnostics(global->getContext());
-  std::vector<train::ProgramFunctions> carried;
-  if (shape.numStages() > 1) {
-    auto found = pipeline::getStages(module->get());
-    if (failed(found))
-      return diagnostics.makeError("the stages are not sound");
-    carried = std::move(*found);
-  } else {
-    auto program = train::getProgram(module->get(), train::ProgramForms::Any);
-    if (failed(program))
-      return diagnostics.makeError("the program is not sound");
-    carried.push_back(std::move(*program));
-  }
   pipeline::MeasureOptions options;
   options.ranks = shape.layout.pipeline;
-  auto work = pipeline::measureStages(carried, options);
+  auto work = pipeline::measureStages(*carried, options);
   if (failed(work))
     return diagnostics.makeError("the stages cannot be measured");
   if (shape.layout.dataInside)
@@ -438,7 +542,7 @@ llvm::Expected<StagedProgram> PassRunner::stage(const Shape &shape, const Stages
   std::vector<std::optional<unsigned>> firsts(works.size());
   program.work.stages.clear();
   for (auto [stage, number] : llvm::enumerate(chosen.sameAs)) {
-    stages->push_back(carried[number]);
+    stages->push_back((*carried)[number]);
     simulate::StageWork each = works[number];
     // Of those that take as long the first in the order of stages.
     unsigned like = each.likeStage.value_or(number);

@@ -24,9 +24,11 @@ public:
 
   KernelTime getKernelTime(unsigned program, double parts) const override;
   ProgramBytes getBytes(unsigned program) const override { return sources[program].bytes; }
+  double getShardedBytes(unsigned program, int64_t parts) const override;
   llvm::Expected<LayerTimes> partition(const Layout &layout) override;
   llvm::Expected<StagedProgram> stage(const Shape &shape) override;
   llvm::Expected<StagedProgram> stageWhole(const Shape &shape) override;
+  const StageSamples *sampleStages(const Shape &shape) override;
 
   /// How many programs were partitioned, and how many layers they had.
   unsigned numPartitioned = 0;
@@ -51,6 +53,9 @@ private:
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> keep(unsigned program, const Kept &kept) const;
   Stages chooseStages(const Shape &shape, bool isWhole) const;
   llvm::Expected<StagedProgram> stage(const Shape &shape, const Stages &stages);
+  llvm::Error sampleStages(const Shape &shape, const Kept &kept, llvm::ArrayRef<int64_t> cuts,
+                           StageSamples &samples);
+  llvm::Expected<LayerTimes> partitionReplicated(const Layout &layout);
   llvm::Expected<LayerTimes> timeLayers(const Layout &layout, const Kept &kept);
   /// One layer of each kind by itself and, where there are, two neighbours of the kind.
   struct Samples;
@@ -72,6 +77,14 @@ private:
   mutable std::map<std::pair<unsigned, double>, KernelTime> kernelTimes;
   std::vector<std::pair<Layout, LayerTimes>> times;
   std::deque<Placed> placed; // the last used first
+  /// Exports with some of their layers, by program and by layers.
+  mutable std::map<std::pair<unsigned, Kept>, mlir::OwningOpRef<mlir::ModuleOp>> shortened;
+  /// Null where there are none.
+  struct Sampled {
+    Shape shape;
+    std::unique_ptr<StageSamples> samples;
+  };
+  std::vector<Sampled> sampled;
 };
 
 } // namespace cleave::plan

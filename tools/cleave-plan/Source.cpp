@@ -90,6 +90,19 @@ static ProgramBytes countBytes(const train::ProgramFunctions &program) {
   return bytes;
 }
 
+static void countLayerParameters(Source &source) {
+  func::FuncOp microbatch = source.functions.microbatch;
+  for (BlockArgument argument : microbatch.getArguments()) {
+    train::RoleAttr role = train::getArgumentRole(microbatch, argument.getArgNumber());
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (!type || !role || role.getKind() != train::RoleKind::Parameter || argument.use_empty() ||
+        withoutNumber(role.getNameOrEmpty(), source.layers) == role.getNameOrEmpty())
+      continue;
+    source.layerParameters[SmallVector<int64_t>(type.getShape())] +=
+        double(memory::getByteSize(type));
+  }
+}
+
 std::string plan::withoutNumber(StringRef name, StringRef layers) {
   StringRef rest = name;
   if (layers.empty() || !rest.consume_front(layers) || !rest.consume_front("."))
@@ -169,5 +182,6 @@ llvm::Expected<Source> plan::readSource(MLIRContext &context, StringRef path) {
       llvm::any_of(source.rules, [](const TensorRule &rule) { return rule.style == "sequence"; });
   source.parameters = groupParameters(source);
   source.bytes = countBytes(source.functions);
+  countLayerParameters(source);
   return std::move(source);
 }

@@ -8,6 +8,8 @@
 
 #include "dialects/train/Program.h"
 
+#include <map>
+
 namespace cleave::plan {
 
 /// A module that tensor-parallel ranks divide, or whose ops they run on shards of the sequence.
@@ -34,6 +36,8 @@ struct Source {
   std::vector<TensorRule> rules;
   std::vector<ParameterGroup> parameters;
   ProgramBytes bytes;
+  /// Parameters of layers, by shape: the bytes of all of them.
+  std::map<llvm::SmallVector<int64_t>, double> layerParameters;
 };
 
 /// Reads a program, and finds its layers and the modules that tensor parallelism divides. Errors

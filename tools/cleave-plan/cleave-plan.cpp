@@ -149,7 +149,7 @@ static llvm::Error checkSample(const Space &space, Search &search, const SearchR
       continue;
     }
     if (confirmOption)
-      if (llvm::Error error = search.confirm(*candidate))
+      if (llvm::Error error = search.confirm(*candidate, /*isExact=*/true))
         return makeError("{0}: {1}", describe(plan, space), llvm::toString(std::move(error)));
     if (candidate->step.maxMemory() > memory) {
       ++numTooLarge;
@@ -161,6 +161,9 @@ static llvm::Error checkSample(const Space &space, Search &search, const SearchR
       if (candidate->step.seconds < bound * (1 - 1e-9))
         return makeError("the lower bound is wrong: {0} s, but {1} takes {2} s", bound,
                          describe(plan, space), candidate->step.seconds);
+    if (candidate->step.maxMemory() < candidate->memoryBound)
+      return makeError("the lower bound is wrong: {0} bytes, but {1} needs {2}",
+                       candidate->memoryBound, describe(plan, space), candidate->step.maxMemory());
   }
   llvm::errs() << llvm::formatv("sample: {0} random plans take at least {1:F4} of the lower bound; "
                                 "{2} refused, {3} too large\n",
@@ -242,7 +245,7 @@ static llvm::Error runTool() {
   if (!result.getBest())
     return explainMemory(found);
   // What is reported has been carried out as its commands do it.
-  if (llvm::Error error = search.confirm(*result.getBest()))
+  if (llvm::Error error = search.confirm(*result.getBest(), /*isExact=*/false))
     return makeError("layers that look equal are not, please report this: {0}: {1}",
                      describe(result.getBest()->plan, space), llvm::toString(std::move(error)));
   found.seconds = timer.getSeconds();

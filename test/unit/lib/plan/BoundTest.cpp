@@ -35,7 +35,7 @@ bool splitsBackward(const schedule::Schedule &program) {
 TEST(Bound, NoScheduleIsFaster) {
   std::mt19937 random(20261124);
   auto draw = [&](double most) { return most * double(random() % 1000) / 1000; };
-  unsigned numTried = 0;
+  unsigned numTried = 0, numMet = 0;
   double closest = 2;
   for (const schedule::ScheduleBuilder *builder : schedule::ScheduleRegistry::global().all())
     for (unsigned ranks : {2u, 3u, 4u})
@@ -69,6 +69,23 @@ TEST(Bound, NoScheduleIsFaster) {
           EXPECT_GE(seconds, bound * (1 - 1e-12))
               << builder->name().str() << ", " << ranks << " ranks, " << microbatches;
           closest = std::min(closest, seconds / bound);
+          // In the order of its passes, of which each knows its time.
+          auto ordered = boundOrder(costs, *program);
+          ASSERT_TRUE(bool(ordered));
+          EXPECT_GE(seconds, *ordered * (1 - 1e-12))
+              << builder->name().str() << ", " << ranks << " ranks, " << microbatches;
+          if (!hasUpdates)
+            EXPECT_GE(*ordered, bound * (1 - 1e-12));
+          // Shorter passes and transfers make no order longer.
+          simulate::CostTable shorter = costs;
+          for (simulate::StageCost &cost : shorter.stages)
+            for (double *part :
+                 {&cost.forward, &cost.input, &cost.weight, &cost.sendForward, &cost.sendBackward})
+              *part *= 0.5 + draw(0.5);
+          auto less = boundOrder(shorter, *program);
+          ASSERT_TRUE(bool(less));
+          EXPECT_LE(*less, *ordered * (1 + 1e-12));
+          numMet += !hasUpdates && *ordered > seconds * 0.999;
           // What is known before stages are: their sum.
           double sum = 0;
           for (const simulate::StageCost &cost : costs.stages)
@@ -78,6 +95,7 @@ TEST(Bound, NoScheduleIsFaster) {
           ++numTried;
         }
   EXPECT_GT(numTried, 200u);
+  EXPECT_GT(numMet, 20u) << "no order takes as long as it is simulated";
   EXPECT_LT(closest, 1.02) << "the bound is far from every schedule";
 }
 
