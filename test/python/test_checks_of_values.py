@@ -1,5 +1,7 @@
 """Branches that do nothing but raise, and functions of PyTorch that look at data: a program goes on as where nothing is wrong."""
 
+import warnings
+
 import cleave_path  # noqa: F401
 import cleave
 import pytest
@@ -118,6 +120,14 @@ FUNCTIONS = {
     "divergence of low rank": lambda h, t: D.kl_divergence(
         D.LowRankMultivariateNormal(h, h[..., None], h.exp()), D.MultivariateNormal(t, torch.eye(4))
     ).mean(),
+    "quantile": lambda h, t: (h - t).quantile(0.3, dim=1).sum(),
+    "quantile of all, between": lambda h, t: torch.quantile(h * t, 0.5, interpolation="midpoint"),
+    "quantiles": lambda h, t: torch.quantile(h, torch.tensor([0.25, 0.9]), dim=0, keepdim=True).square().sum(),
+    "nanquantile": lambda h, t: torch.where(t > 1, torch.nan, h).nanquantile(0.7, dim=1).nansum(),
+    "cov": lambda h, t: torch.cov(h.T).square().sum(),
+    "cov of one": lambda h, t: torch.cov(h[0], correction=0),
+    "cov with weights": lambda h, t: torch.cov(h.T, fweights=torch.tensor([1, 2, 1]), aweights=t[:, 0].abs()).sum(),
+    "corrcoef": lambda h, t: torch.corrcoef(h.T).triu(1).sum(),
 }
 
 
@@ -125,8 +135,18 @@ FUNCTIONS = {
 def test_functions_that_check_values(name, tmp_path):
     torch.manual_seed(0)
     before = F.gaussian_nll_loss
-    export(tmp_path, Computed(FUNCTIONS[name]), (torch.randn(3, 4), torch.randn(3, 4)), mode="joint")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        export(tmp_path, Computed(FUNCTIONS[name]), (torch.randn(3, 4), torch.randn(3, 4)), mode="joint")
     assert F.gaussian_nll_loss is before
+    notes = [str(each.message) for each in caught if each.category is cleave.ExportNote]
+    assert any("does not check that the numbers q of torch.quantile" in note for note in notes) == (name == "quantiles")
+    assert any("does not check that the weights of torch.cov" in note for note in notes) == (name == "cov with weights")
+
+
+def test_a_quantile_that_is_none(tmp_path):
+    with pytest.raises(cleave.ExportError, match=r"q must be in the range \[0, 1\] but got 1.5"):
+        cleave.export(Computed(lambda h: h.quantile(1.5)), (torch.randn(3, 4),), out=tmp_path)
 
 
 TARGETS = torch.tensor([[1, 2, 1], [1, 3, 0], [2, 2, 3]])
@@ -180,6 +200,8 @@ REFUSED = {
     "rows": (lambda h, n: F.cross_entropy(h[n > 0], n[n > 0]), "mask elements instead of selecting them"),
     "unique": (lambda h, n: h[torch.unique(n)].sum(), "mask elements instead of selecting them"),
     "nonzero": (lambda h, n: h[torch.nonzero(n)[:, 0]].sum(), "mask elements instead of selecting them"),
+    "least squares": (lambda h, n: torch.linalg.lstsq(h, h.detach().flip(1)).solution.sum(), "torch.linalg.pinv(A) @ B"),
+    "equal": (lambda h, n: h.sum() if torch.equal(h, h.round()) else h.mean(), "a choice between tensors, by torch.where"),
     "classes": (lambda h, n: F.one_hot(n).sum() + h.sum(), "expected num_classes"),
 }
 

@@ -285,6 +285,15 @@ def _describe(error: Exception, branches: Branches) -> str:
         message = f"found {NUMBER_OF_TENSOR}"
     elif "functional.one_hot" in message:
         message = "found torch.nn.functional.one_hot of as many classes as data say; expected num_classes"
+    elif "aten.linalg_lstsq" in message:
+        message = (
+            "found torch.linalg.lstsq, whose residuals have a size that depends on the rank of the matrix; expected the solution as "
+            "torch.linalg.pinv(A) @ B"
+        )
+    elif match := re.search(r"Operator `(aten\.\w+)[.\w]*` has a non-Tensor output whose value is dependent", message):
+        message = f"found {match.group(1)}, which asks for the values of a tensor; expected a choice between tensors, by torch.where"
+    elif match := re.search(r"Operator `(aten\.\w+)[.\w]*`'s output shape depends on input Tensor data", message):
+        message = f"found {match.group(1)}, whose result has a size that depends on data; {STATIC_SIZES}"
     elif branches.depends_on_data or re.search(r"expression (Ne\(u\d+, 0\)|Eq\(u\d+, 1\)) .*Size-like symbols: none", message):
         message = BRANCH_ON_DATA
     elif "different devices cpu, meta" in message:

@@ -4,6 +4,7 @@
   floating-point numbers, of any width.
 - `_ctc_loss`: its table of probabilities is as wide as the longest target, which is data. That nothing is wider than the
   targets is enough for the loss; `traced_functions.py` makes it so where programs are written.
+- `equal`: composite kernels in C++ ask it whether what they check holds.
 - `bincount`: its result grows with the numbers. In a program it has `minlength` elements, and a number that is not below
   `minlength` is an error when the program runs.
 """
@@ -11,7 +12,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 
@@ -82,3 +83,18 @@ def fake_kernels() -> Iterator[None]:
                 table.pop(operator, None)
             else:
                 table[operator] = kernel
+
+
+@contextlib.contextmanager
+def answers_of_equal(answers: Iterable[bool]) -> Iterator[None]:
+    """While this is entered, `equal` of fake tensors gives these answers, one after the other."""
+    table, equal, remaining = FAKE_KERNELS, torch.ops.aten.equal.default, iter(answers)
+    before = table.get(equal)
+    table[equal] = lambda mode, operator, left, right: next(remaining)
+    try:
+        yield
+    finally:
+        if before is None:
+            del table[equal]
+        else:
+            table[equal] = before

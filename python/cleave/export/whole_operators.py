@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from cleave.export.fake_kernels import answers_of_equal
 from cleave.export.pytorch import DispatchKey, OpOverload, python_kernels, record_call, run_kernel, without_onednn
 from cleave.export.traced_functions import ctc_loss
 
@@ -46,6 +47,9 @@ def operators_kept_whole(notes: list[str]) -> Iterator[None]:
     for overload in recurrent:
         kernels[overload][DispatchKey.CompositeImplicitAutograd] = _step_by_step(overload, notes)
     kernels[aten.ctc_loss.Tensor] = {DispatchKey.CompositeImplicitAutograd: ctc_loss}
+    for overload in (getattr(packet, name) for packet in (aten.quantile, aten.nanquantile) for name in packet.overloads()):
+        kernels[overload] = {DispatchKey.CompositeImplicitAutograd: _checked(overload, _quantile_checks, notes)}
+    kernels[aten.cov.default] = {DispatchKey.CompositeImplicitAutograd: _checked(aten.cov.default, _cov_checks, notes)}
     kernels[backward] = _as_one(backward, _cumprod_gradient)
     with python_kernels(kernels):
         yield
@@ -64,6 +68,39 @@ def _step_by_step(overload: OpOverload, notes: list[str]) -> Callable:
             return run_kernel(overload, DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
 
     return steps
+
+
+def _checked(overload: OpOverload, checks: Callable, notes: list[str]) -> Callable:
+    """A composite kernel that asks tensors of its own whether its arguments are right, which no trace can answer.
+
+    checks: of the arguments, the answers that it gets, and what is not checked of tensors, if anything.
+    """
+
+    def run(*args, **kwargs):
+        answers, unchecked = checks(*args, **kwargs)
+        note = f"the program does not check that {unchecked}"
+        if unchecked and note not in notes:
+            notes.append(note)
+        with answers_of_equal(answers):
+            return run_kernel(overload, DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
+
+    return run
+
+
+def _quantile_checks(values, q, *args, **kwargs) -> tuple[list[bool], str]:
+    if isinstance(q, torch.Tensor):
+        return [True], "the numbers q of torch.quantile are in [0, 1]"
+    return [0 <= q <= 1], ""
+
+
+def _cov_checks(values, *, correction=1, fweights=None, aweights=None) -> tuple[list[bool], str]:
+    """The answers to whether weights are not negative, and to whether what the sum of squares is divided by is not positive."""
+    observations = values.shape[-1] if values.dim() else 1
+    if fweights is None and aweights is None:
+        return [observations - correction <= 0], ""
+    weights = [each for each in (fweights, aweights) if each is not None]
+    # After those of each weight, whether their sum is not zero.
+    return [True] * len(weights) + [True, False], "the weights of torch.cov are not negative, and weigh more than its correction"
 
 
 def _as_one(overload: OpOverload, fake: Callable) -> dict[DispatchKey, Callable]:
