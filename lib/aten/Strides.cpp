@@ -5,6 +5,7 @@
 #include "dialects/aten/ops/Attention.h"
 #include "dialects/aten/ops/Complex.h"
 #include "dialects/aten/ops/Contraction.h"
+#include "dialects/aten/ops/Convolution.h"
 #include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/Creation.h"
 #include "dialects/aten/ops/Grouping.h"
@@ -12,6 +13,7 @@
 #include "dialects/aten/ops/Loss.h"
 #include "dialects/aten/ops/Normalization.h"
 #include "dialects/aten/ops/Part.h"
+#include "dialects/aten/ops/Pooling.h"
 #include "dialects/aten/ops/Random.h"
 #include "dialects/aten/ops/Reduction.h"
 #include "dialects/aten/ops/Softmax.h"
@@ -182,9 +184,13 @@ bool StrideInference::isReceived(Operation *op) {
 
 /// Kernels whose results are contiguous if the tensors they read are.
 static bool keepsContiguity(Operation *op) {
+  // Of images; oneDNN and the kernels of ATen follow the channels' place in what they read.
+  if (auto convolution = dyn_cast<ConvolutionOp>(op))
+    return rankOf(convolution) == 4 && !convolution.getTransposed();
   return isa<CatOp, StackOp, SumDimIntListOp, MeanDimOp, LogsumexpOp, SoftmaxOp, LogSoftmaxOp,
              SafeSoftmaxOp, SoftmaxBackwardDataOp, LogSoftmaxBackwardDataOp, RngNativeDropoutOp,
-             GatherOp, ScatterAddOp, ScatterSrcOp, IndexAddOp, dist::AllReduceOp>(op);
+             GatherOp, ScatterAddOp, ScatterSrcOp, IndexAddOp, NativeBatchNormLegitFunctionalOp,
+             MaxPool2dWithIndicesOp, AvgPool2dOp, AdaptiveAvgPool2dOp, dist::AllReduceOp>(op);
 }
 
 MaybeStrides StrideInference::get(Value value) {

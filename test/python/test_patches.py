@@ -13,6 +13,7 @@ import torch
 import torchtitan_models
 from cleave import testing
 from cleave.export import patches
+from cleave.export.patch import source_digest
 from exported_models import microbatch_values
 from interpreter import Interpreter
 from safetensors.torch import load_file, save_file
@@ -48,8 +49,15 @@ MODELS = {
             "n_routed_experts": 4, "moe_intermediate_size": 8, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 0,
         },
     ),
+    "granite": ("GraniteMoe", {"num_local_experts": 4}),
+    "granite with a shared expert": ("GraniteMoeShared", {"num_local_experts": 4, "shared_intermediate_size": 16}),
+    "jetmoe": ("JetMoe", {"num_local_experts": 4, "kv_channels": 8, "num_key_value_heads": 1}),
     "gpt-oss": ("GptOss", {"num_local_experts": 4, "sliding_window": 4}),
 }
+
+# Of an expert, where it has not gate_proj, up_proj and down_proj.
+PRODUCTS = {"gpt-oss": 2, "granite": 2, "granite with a shared expert": 2, "jetmoe": 4}
+
 
 def make(name, length=8):
     import transformers
@@ -75,7 +83,7 @@ def test_a_replacement_computes_what_the_block_does(tmp_path, name):
     found, expected = run(path, spec)
     products = [line for line in path.read_text().splitlines() if "aten._grouped_mm" in line]
     # In each of 2 layers: the forward's, and the two gradients of each.
-    assert len(products) == 2 * 3 * (2 if name == "gpt-oss" else 3)
+    assert len(products) == 2 * 3 * PRODUCTS.get(name, 3)
     assert torch.equal(found["loss"], expected["loss"])
     largest = max(value.abs().max() for value in expected.values())
     for tensor, value in expected.items():
@@ -197,7 +205,7 @@ def test_each_replacement_was_written_for_what_is_installed():
         module, _, kind = name.rpartition(".")
         method = getattr(getattr(importlib.import_module(module), kind), patch.method)
         assert patch.source or not patch.forward, name
-        assert not patch.source or patches.source_digest(method, patch.calls) in patch.sources, name
+        assert not patch.source or source_digest(method, patch.calls) in patch.sources, name
 
 
 def gemma3_with_images():
