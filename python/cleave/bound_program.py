@@ -17,6 +17,8 @@ from cleave.ranks import Ranks
 
 # By class, which the model is in or, the last, has become.
 _WRAPPERS = {"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule"}
+# What PyTorch's own modules are set to, such as a Dropout's p; attributes of other modules may count epochs.
+_SETTINGS = (bool, int, float, str, tuple, type(None))
 
 
 def check_model(model: torch.nn.Module) -> None:
@@ -62,6 +64,13 @@ class BoundProgram:
         self._forwards = [(path, each, each.__dict__, each.__dict__.get("forward")) for path, each in modules.items()]
         self._classes = {kind: kind.forward for kind in map(type, modules.values())}
         self._kinds = [type(each) for each in modules.values()]
+        self._settings = [
+            (vars(module), key, value, f"{path}.{key}" if path else key)
+            for path, module in modules.items()
+            if type(module).__module__.startswith("torch.nn.")
+            for key, value in vars(module).items()
+            if key != "training" and not key.startswith("_") and isinstance(value, _SETTINGS)
+        ]
         self._hooks = [table for module in modules.values() for table in hook_tables(module)]
         self._num_hooks = sum(map(len, self._hooks))
         self._parameters = list(state.parameters.values())
@@ -89,6 +98,12 @@ class BoundProgram:
                 raise Error(
                     f"the forward of {where} was replaced since the step was compiled, which runs what it was; close() the "
                     "step and compile another one"
+                )
+        for table, key, value, name in self._settings:
+            if (found := table.get(key)) is not value and found != value:
+                raise Error(
+                    f"'{name}' was {value!r} when the step was compiled and is {found!r}, which the program would not follow; "
+                    "close() the step and compile another one"
                 )
         hooks = sum(map(len, self._hooks)), sum(map(count_gradient_hooks, self._parameters))
         if hooks != (self._num_hooks, self._gradient_hooks):

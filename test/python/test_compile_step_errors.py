@@ -225,6 +225,20 @@ def test_a_loss_that_is_changed_later(model):
     step(*batch())
 
 
+def test_another_setting_of_a_module():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Dropout(0.1), torch.nn.BatchNorm1d(4))
+    step = cleave.compile_step(model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1))
+    data = torch.ones(2, 3), torch.zeros(2, dtype=torch.int64)
+    step(*data)
+    for module, name, value, path in ((model[1], "p", 0.5, "1.p"), (model[2], "momentum", None, "2.momentum")):
+        before = getattr(module, name)
+        setattr(module, name, value)
+        refuses(step, f"'{path}' was {before!r} when the step was compiled and is {value!r}", *data)
+        setattr(module, name, before)
+    model.epoch = 3
+    step(*data)
+
+
 def test_hooks_that_come_later(step, model):
     text = "a hook of a module or a parameter was registered or removed since the step was compiled"
     for register in (

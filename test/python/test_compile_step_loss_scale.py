@@ -1,12 +1,16 @@
 """`cleave.compile_step(scaler=)`: torch.amp.GradScaler around a compiled step, bit for bit as in eager mode."""
 
 import copy
+import json
 import math
 import re
+import subprocess
+import sys
 
 import cleave_path  # noqa: F401
 import cleave
 import pytest
+import scaler_ranks
 import torch
 import torch.nn.functional as F
 
@@ -124,3 +128,32 @@ def test_what_is_no_scaler_or_another_rule():
     scaler.set_growth_interval(7)
     with pytest.raises(cleave.Error, match="GradScaler's rule: expected .*'growth-interval': 2000}.* found .*interval': 7}"):
         step(*batch(0))
+
+
+def test_on_ranks_as_on_one(tmp_path):
+    """Data parallel, fully sharded and in a pipeline: losses, norms and scales of float64."""
+    file = tmp_path / "results.json"
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", scaler_ranks.__file__, file]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    results = json.loads(file.read_text())
+
+    # One rank in eager mode.
+    model, scaler = scaler_ranks.model(), scaler_ranks.scaler()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, fused=True)
+    expected = []
+    for number in range(scaler_ranks.STEPS):
+        x, y = scaler_ranks.batch(number)
+        optimizer.zero_grad()
+        loss, before = scaler_ranks.loss(model(x), y), scaler.get_scale()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        expected.append((loss.item(), norm.item(), before, scaler.get_scale()))
+    assert 0 < sum(after < before for *_, before, after in expected) < scaler_ranks.STEPS - 2
+    for name in scaler_ranks.LAYOUTS:
+        for (loss, norm, *scales), (other, other_norm, *others) in zip(results[name], expected, strict=True):
+            assert loss == pytest.approx(other, rel=1e-12) and scales == others, name
+            assert norm == pytest.approx(other_norm, rel=1e-9) if math.isfinite(other_norm) else not math.isfinite(norm)

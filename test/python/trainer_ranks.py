@@ -42,7 +42,7 @@ def small_llama():
     config = transformers.LlamaConfig(
         vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2
     )
-    return transformers.LlamaForCausalLM(config)
+    return transformers.LlamaForCausalLM(config).double()
 
 
 def train_small(kind, folder, examples, accumulated, resume=False, **options):
