@@ -276,11 +276,13 @@ def test_layouts_train_evaluate_and_save_as_one_rank_does(laid_out, tmp_path, na
         assert len(found) == len(expected)
         for row, other in zip(found, expected):
             assert row[0] == other[0]
-            # In float64, but for a loss in training, of which Trainer logs four digits.
-            for value, reference, bound in zip(row[1:], other[1:], (1.01e-4, 1e-9, 1e-9)):
+            # In float64, but for the loss, which transformers computes in float32 (8 of its last bits), and of which Trainer
+            # logs four digits in training.
+            for value, reference, bound in zip(row[1:], other[1:], (1.01e-4, 1e-5, 2e-6)):
                 assert (value is None) == (reference is None) and value == pytest.approx(reference, abs=bound), (row, other)
-        assert found_weights == pytest.approx(weights, abs=1e-9)
-        assert found_after == pytest.approx(after, abs=1e-9)
+        # Sums of up to 2,048 weights, after 6 steps of up to 0.01 each by gradients that have that loss's rounding.
+        assert found_weights == pytest.approx(weights, abs=1e-4)
+        assert found_after == pytest.approx(after, abs=2e-6)
     saved = transformers.LlamaForCausalLM.from_pretrained(folder / name / "checkpoint-6")
     assert {key: value.shape for key, value in saved.state_dict().items()} == {
         key: value.shape for key, value in trainer_ranks.small_llama().state_dict().items()
