@@ -47,6 +47,7 @@ import cleave  # noqa: E402
 import cleave.partitioner  # noqa: E402
 from cleave.export.pytorch import min_cut_partition, partitioner_class  # noqa: E402
 
+ENDED = "its process ended"
 RESULTS = ROOT / "bench" / "results" / "torch_compile.md"
 
 
@@ -193,7 +194,19 @@ def reason(error):
 
 
 def measure_alone(name, backends, options):
-    """A row by a process of its own, whatever happens to it. It is a fork, which need not load the libraries again."""
+    """A row by a process of its own, whatever happens to it. Where one back end ends the process, each has one."""
+    row = measure_in_process(name, backends, options)
+    if not row.get("failed", "").startswith(ENDED) or len(backends) == 1:
+        return row
+    rows = {}
+    for backend in backends:
+        part = measure_in_process(name, [backend], options)
+        rows |= part.get("rows", {backend: {"accuracy": "fails", "why": part.get("failed")}})
+    return {"rows": rows} if "eager" in rows else row
+
+
+def measure_in_process(name, backends, options):
+    """A row, by a fork, which need not load the libraries again."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
 
@@ -217,7 +230,7 @@ def measure_alone(name, backends, options):
         return receiver.recv()
     except EOFError:
         process.join()
-        return {"failed": f"its process ended with status {process.exitcode}"}
+        return {"failed": f"{ENDED} with status {process.exitcode}"}
 
 
 def read(log):
