@@ -93,8 +93,9 @@ TEST(Fixed, SmallestContradiction) {
 
 TEST(Fixed, Misuse) {
   auto error = [](llvm::StringRef text) { return llvm::toString(parseFixed(text).takeError()); };
-  EXPECT_EQ(error("xp=2"), "--fix: expected dp, tp, pp, cp, neighbours, sequence, parameters, chunks, "
-                           "ends, recompute, schedule, microbatches, found 'xp'");
+  EXPECT_EQ(error("xp=2"),
+            "--fix: expected dp, tp, pp, cp, neighbours, sequence, parameters, chunks, "
+            "ends, recompute, schedule, microbatches, found 'xp'");
   EXPECT_EQ(error("tp=0"), "--fix: expected a number of at least 1 for tp, found '0'");
   EXPECT_EQ(error("tp"), "--fix: expected a number of at least 1 for tp, found ''");
   EXPECT_EQ(error("recompute=some"),
