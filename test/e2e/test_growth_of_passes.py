@@ -19,6 +19,8 @@ BOUND = 9.4
 # Below this a pass's time at the larger size says nothing, and nobody waits for it.
 SHORT = 0.05
 RUNS = 2
+# By so much may the smaller time be off, which is the difference of what two processes take that start for 0.07 s each.
+NOISE = 0.005
 
 LLAMA = dataclasses.replace(
     large_models.MODELS["llama3-405b"], batch=4, tokens=16, mesh={"dp": 2, "tp": 2}, stages=2, microbatches=4,
@@ -32,7 +34,7 @@ def processor_seconds(command, runs=RUNS):
 
 
 def grows_too_fast(few, many):
-    return many > max(SHORT, BOUND * few)
+    return many > max(SHORT, BOUND * (few + NOISE))
 
 
 @pytest.fixture(scope="module")
