@@ -13,7 +13,7 @@ import gpt
 import llama
 import pytest
 import torch
-from combinations_cover import run_all, seed
+from combinations_cover import part_of_today
 from matrix_runs import STEPS, Tools, difference, on_ranks
 
 import cleave
@@ -72,11 +72,6 @@ def one_rank(exported, build_dir):
     return get
 
 
-def of_today(cases):
-    """One of them, by the run's seed; all with CLEAVE_TEST_ALL=1."""
-    return cases if run_all() else [cases[seed() % len(cases)]]
-
-
 # Ranks and what is fixed: plans that the search chooses by itself, and others of each kind.
 CASES = [
     (2, ""),
@@ -98,7 +93,8 @@ UNEQUAL = {
     ("llama8", 4, "pp=4,ends=1,schedule=zb-h1"): [2, 5, 7],
     ("llama8", 2, "pp=2,chunks=2,ends=2,schedule=zbv"): [1, 4, 7],
 }
-EXECUTED = [(model, *case) for model in ("gpt", "llama") for case in CASES] + list(UNEQUAL)
+# One after the other of both models: each case has one of them in a run.
+EXECUTED = part_of_today([(model, *case) for case in CASES for model in ("gpt", "llama")]) + list(UNEQUAL)
 
 
 @pytest.mark.parametrize("model,ranks,fixed", EXECUTED, ids=[f"{m}-{ranks}-{fixed or 'free'}" for m, ranks, fixed in EXECUTED])
@@ -139,7 +135,7 @@ def test_plans_are_carried_out(exported, find, one_rank, build_dir, tmp_path, mo
     assert distance <= TOLERANCE, name
 
 
-@pytest.mark.parametrize("model", of_today(["gpt8", "llama8"]))
+@pytest.mark.parametrize("model", part_of_today(["gpt8", "llama8"]))
 def test_equal_layers_tell_all(exported, tool, model):
     """Of stages with equal layers one is carried out; with all of their layers random plans take and need the same. Stages take
     what follows from those with few layers."""
@@ -152,7 +148,7 @@ def test_equal_layers_tell_all(exported, tool, model):
         assert f"sample: {count} random plans take at least " in done.stderr
 
 
-@pytest.mark.parametrize("model,ranks", [("gpt", 2), ("llama", 2), ("gpt", 4), *of_today([("gpt8", 2), ("llama8", 2)])])
+@pytest.mark.parametrize("model,ranks", [("gpt", 2), ("llama", 2), ("gpt", 4), *part_of_today([("gpt8", 2), ("llama8", 2)])])
 def test_search_equals_brute_force(exported, find, model, ranks):
     program, _ = exported(model)
     found, brute = find(program, ranks), find(program, ranks, "--exhaustive")
@@ -162,7 +158,7 @@ def test_search_equals_brute_force(exported, find, model, ranks):
     assert all(other["seconds"] >= brute["best"]["seconds"] for other in brute["alternatives"])
 
 
-@pytest.mark.parametrize("model,ranks", of_today([("gpt", 8), ("llama8", 4)]) + of_today([("llama", 4), ("gpt8", 8)]))
+@pytest.mark.parametrize("model,ranks", part_of_today([("gpt", 8), ("llama8", 4), ("llama", 4), ("gpt8", 8)]))
 def test_no_random_plan_is_below_the_bound(exported, tool, model, ranks):
     program, _ = exported(model)
     # The clock stops the search early: a bound of what it has not seen has to hold as well.
