@@ -44,7 +44,7 @@ run_tests() {
   export CLEAVE_TEST_SEED=${CLEAVE_TEST_SEED:-$(date -u +%Y%m%d)}
   # Tests run side by side; threads below each would only fight over the cores.
   export OMP_NUM_THREADS=1
-  say "All tests: 40 to 80 minutes on 2 cores from a fresh clone, of which 5 are downloads and 12 to 35" \
+  say "All tests: 40 to 85 minutes on 2 cores from a fresh clone, of which 5 are downloads and 12 to 35" \
     "the build. Seed of the pairwise cover: CLEAVE_TEST_SEED=$CLEAVE_TEST_SEED"
   setup_all
   build_preset release

@@ -62,7 +62,7 @@ CASES = {
     "lstm": (lambda: Tagger("LSTM", f32), 0),
     "lstm-deep": (lambda: Tagger("LSTM", f64, num_layers=2, bidirectional=True, dropout=0.3), 0),
     "lstm-projected": (lambda: Tagger("LSTM", bf16, proj_size=3, bias=False), 0),
-    "gru-deep": (lambda: Tagger("GRU", f32, num_layers=2, bidirectional=True, dropout=0.3), 1e-6),
+    "gru-deep": (lambda: Tagger("GRU", f32, num_layers=2, bidirectional=True, dropout=0.3), 2e-7),
     "gru": (lambda: Tagger("GRU", f64), 1e-15),
     "rnn": (lambda: Tagger("RNN", f64, nonlinearity="relu", num_layers=2, dropout=0.2), 0),
     "cells": (lambda: Cells(f64), 1e-15),
