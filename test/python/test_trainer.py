@@ -278,10 +278,10 @@ def test_layouts_train_evaluate_and_save_as_one_rank_does(laid_out, tmp_path, na
             assert row[0] == other[0]
             # In float64, but for the loss, which transformers computes in float32 (8 of its last bits), and of which Trainer
             # logs four digits in training.
-            for value, reference, bound in zip(row[1:], other[1:], (1.01e-4, 1e-5, 2e-6)):
+            for value, reference, bound in zip(row[1:], other[1:], (1.01e-4, 2e-6, 2e-6)):
                 assert (value is None) == (reference is None) and value == pytest.approx(reference, abs=bound), (row, other)
         # Sums of up to 2,048 weights, after 6 steps of up to 0.01 each by gradients that have that loss's rounding.
-        assert found_weights == pytest.approx(weights, abs=1e-4)
+        assert found_weights == pytest.approx(weights, abs=1e-5)
         assert found_after == pytest.approx(after, abs=2e-6)
     saved = transformers.LlamaForCausalLM.from_pretrained(folder / name / "checkpoint-6")
     assert {key: value.shape for key, value in saved.state_dict().items()} == {
