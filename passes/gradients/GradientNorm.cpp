@@ -117,8 +117,8 @@ static StringAttr getParameter(Value value) {
   return role && role.getKind() == train::RoleKind::Parameter ? role.getName() : StringAttr();
 }
 
-/// Those of fused steps in the order of the steps; where others are traced, in that of the
-/// arguments.
+/// In the order of their parameters: steps come in that of the buckets, and the last bits of a norm
+/// depend on the order.
 static SmallVector<TakenGradient> listGradients(func::FuncOp update) {
   SmallVector<TakenGradient> gradients, traced;
   for (Operation &op : update.front())
@@ -138,8 +138,6 @@ static SmallVector<TakenGradient> listGradients(func::FuncOp update) {
     if (role && role.getKind() == train::RoleKind::Gradient)
       followGradient(argument, role.getName(), types, traced);
   }
-  if (traced.empty())
-    return gradients;
   llvm::append_range(gradients, traced);
   llvm::stable_sort(gradients, [&](const TakenGradient &a, const TakenGradient &b) {
     return order.lookup(a.parameter) < order.lookup(b.parameter);
