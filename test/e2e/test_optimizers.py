@@ -34,6 +34,8 @@ OPTIMIZERS = {
     "rmsprop": lambda p: optim.RMSprop(p, lr=0.01, weight_decay=0.01),
     "rmsprop-centered": lambda p: optim.RMSprop(p, lr=0.01, momentum=0.9, centered=True, maximize=True),
     "rprop": lambda p: optim.Rprop(p, lr=0.01, maximize=True),
+    "adamw-ordinary": lambda p: optim.AdamW(p, lr=0.01, foreach=False),
+    "sgd-ordinary": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.1, weight_decay=0.01, foreach=False),
     "sgd-maximize": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.1, weight_decay=0.01, maximize=True),
     "sgd-nesterov": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, maximize=True),
     "adafactor": lambda p: optim.Adafactor(p, lr=0.3, weight_decay=0.01, maximize=True),

@@ -134,8 +134,13 @@ def tagged(examples=6, seed=1):
     return torch.randn(examples, 8, generator=generator), torch.randint(4, (examples,), generator=generator)
 
 
-# Without a fused kernel: their steps are traced.
+# Without a fused kernel, or asked to do without it: their steps are traced.
 TRACED = {
+    "adam": lambda p: torch.optim.Adam(p, lr=1e-2, foreach=False),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2, foreach=False),
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, foreach=False),
+    "sgd with momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.1, weight_decay=0.1, foreach=False),
+    "sgd by Nesterov": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, foreach=False),
     "adadelta": lambda p: torch.optim.Adadelta(p, foreach=False),
     "adafactor": lambda p: torch.optim.Adafactor(p, lr=0.1, foreach=False),
     "adagrad": lambda p: torch.optim.Adagrad(p, lr=1e-2, initial_accumulator_value=0.1, foreach=False),

@@ -55,6 +55,10 @@ CYCLES = {
         lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9, nesterov=True, fused=True),
         lambda o: lr_scheduler.CyclicLR(o, 0.01, 0.1, 3),
     ),
+    "cycles, sgd, ordinary": (
+        lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9, foreach=False),
+        lambda o: lr_scheduler.CyclicLR(o, 0.01, 0.1, 3),
+    ),
     "cycles, adam, traced": (
         lambda p: torch.optim.Adam(p, lr=1e-2, weight_decay=0.1, foreach=False),
         lambda o: lr_scheduler.CyclicLR(o, 0.01, 0.1, 3),

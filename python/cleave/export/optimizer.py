@@ -212,7 +212,11 @@ class FusedUpdate:
 
 def fused_kind(optimizer: torch.optim.Optimizer) -> str | None:
     """The op of `train` that is a step of the optimizer; None if there is none with its options."""
-    if any(group.get(option) for group in optimizer.param_groups for option in ("amsgrad", "maximize")):
+    groups = optimizer.param_groups
+    if any(group.get(option) for group in groups for option in ("amsgrad", "maximize")):
+        return None
+    # Asked for by name, the ordinary implementation is followed: its bits are not the fused kernels'.
+    if any(group.get("foreach") is False and not group.get("fused") for group in groups):
         return None
     if type(optimizer) is torch.optim.SGD:
         return "sgd"
@@ -220,7 +224,7 @@ def fused_kind(optimizer: torch.optim.Optimizer) -> str | None:
         return "adamw"
     # Without weight decay AdamW and Adam are the same computation.
     if type(optimizer) is torch.optim.Adam and all(
-        group.get("decoupled_weight_decay") or not group["weight_decay"] for group in optimizer.param_groups
+        group.get("decoupled_weight_decay") or not group["weight_decay"] for group in groups
     ):
         return "adamw"
     return None

@@ -62,7 +62,7 @@ class TracedUpdate:
         ]
         kind = type(optimizer).__name__
         if any(parameter.is_complex() for parameter in parameters):
-            raise ExportError(f"{kind} holds a complex parameter; expected AdamW, Adam or SGD for it")
+            raise ExportError(f"{kind} holds a complex parameter; expected AdamW, Adam or SGD for it, without foreach=False")
         if has_counted([optimizer.state[p] for p in parameters if p in optimizer.state]):
             raise ExportError("the optimizer has taken steps already; export with a fresh one")
         for name, value in vars(optimizer).items():
