@@ -21,12 +21,16 @@ from cleave.export.joint_text import JointText, is_tangent
 from cleave.export.pytorch import (
     extract_parts,
     joint_results,
+    mend_masked_constants,
     min_cut_partition,
     partitioner_class,
     unset_fake_temporarily,
 )
 from cleave.native import native
 from cleave.programs import Program
+
+# Of `--partition-joint`.
+_LEVELS = ("views", "cheap", "gathers", "all")
 
 
 def partition(
@@ -37,6 +41,7 @@ def partition(
     recompute: what the backward may recompute, as `--partition-joint` has it. A graph that has symbolic sizes, or
         no backward, is left to PyTorch's own minimum cut.
     """
+    _check_level(recompute)
     forward, backward = joint_results(joint, num_fwd_outputs)
     primals = [node for node in joint.graph.nodes if node.op == "placeholder" and not is_tangent(node)]
     is_known = len(backward) == len(primals) and any(is_tangent(node) for node in joint.graph.nodes)
@@ -52,6 +57,11 @@ def partition(
         return min_cut_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **options)
     saved = _needed(_saved_nodes(joint, program), list(gradients.values()))
     return extract_parts(joint, saved, num_fwd_outputs, options.get("static_lifetime_input_indices") or [])
+
+
+def _check_level(recompute: Any) -> None:
+    if recompute not in _LEVELS:
+        raise Error(f"expected recompute as one of {', '.join(map(repr, _LEVELS))}, found {recompute!r}")
 
 
 def _is_symbolic(node: torch.fx.Node) -> bool:
@@ -98,9 +108,16 @@ def _order(gradients: list[torch.fx.Node]):
     return places.__getitem__
 
 
-@functools.cache
 def inductor_partitioner(recompute: str = "cheap"):
-    """An object for `torch._inductor.config.custom_partitioner_fn`."""
+    """An object for `torch._inductor.config.custom_partitioner_fn`; the same for the same `recompute`."""
+    _check_level(recompute)
+    return _inductor_partitioner(recompute)
+
+
+@functools.cache
+def _inductor_partitioner(recompute: str):
+    # What is computed again brings masks and constants together that Inductor's own partition keeps in different kernels.
+    mend_masked_constants()
 
     class CleavePartitioner(partitioner_class()):
         def __call__(self, gm: torch.fx.GraphModule, joint_inputs: Sequence[Any], **options):

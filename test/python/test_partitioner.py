@@ -129,9 +129,45 @@ def test_inductor_tells_partitioners_apart():
     identity = partitioner.uuid()
     assert identity == pickle.loads(pickle.dumps(identity)) == partitioner.uuid()
     assert identity != cleave.partitioner.inductor_partitioner("all").uuid()
+    for each in (partitioner, cleave.partitioner.inductor_partitioner("all")):
+        assert pickle.loads(pickle.dumps(each)) is each
 
 
-@pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="Inductor needs a C++ compiler")
+@pytest.mark.parametrize(
+    "make",
+    [cleave.partitioner.inductor_partitioner, functools.partial(cleave.partitioner.partition, None, [], num_fwd_outputs=1)],
+    ids=["inductor", "aot"],
+)
+def test_another_level_of_recomputation_is_refused(make):
+    with pytest.raises(cleave.Error, match="^expected recompute as one of 'views', 'cheap', 'gathers', 'all', found 'most'$"):
+        make(recompute="most")
+
+
+compiles_in_inductor = pytest.mark.skipif(
+    not (shutil.which("g++") or shutil.which("clang++")), reason="Inductor needs a C++ compiler"
+)
+
+
+@compiles_in_inductor
+def test_a_constant_that_a_mask_gives_in_inductor():
+    """As in the backward of Longformer: PyTorch 2.11 by itself writes C++ for this that does not compile."""
+    from torch._inductor import config
+
+    def combine(x, mask):
+        zero = torch.zeros(())
+        first = torch.where(mask, zero, x)
+        second = torch.slice_scatter(x, torch.zeros(8, 30), 1, 2, 32)
+        return first + second + torch.where(mask, zero, 2 * x)
+
+    cleave.partitioner.inductor_partitioner()
+    torch.manual_seed(0)
+    x, mask = torch.randn(8, 32), torch.rand(8, 32) > 0.5
+    torch.compiler.reset()
+    with config.patch(fx_graph_cache=False):
+        assert torch.equal(torch.compile(combine)(x, mask), combine(x, mask))
+
+
+@compiles_in_inductor
 def test_inductor_takes_it(left_to_pytorch, monkeypatch):
     from torch._inductor import config
 

@@ -556,3 +556,30 @@ def partitioner_class() -> type:
     from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
     return CustomPartitionerFn
+
+
+@functools.cache
+def mend_masked_constants() -> None:
+    """Has Inductor's C++ back end remember which values are scalars.
+
+    PyTorch 2.11 marks what the body of a mask gives as a vector. A constant that was there before stays the scalar that it is,
+    and code that takes it for a vector afterwards (`decltype(0.0f)::blendv`) is rejected by the C++ compiler.
+    """
+    from torch._inductor.codegen.cpp import CppVecOverrides
+
+    generate = CppVecOverrides.masked
+
+    def masked(mask, body, other):
+        given = []
+
+        def note():
+            result = body()
+            given.append((result, result.is_vec))
+            return result
+
+        made = generate(mask, note, other)
+        for result, is_vec in given:
+            result.is_vec = is_vec
+        return made
+
+    CppVecOverrides.masked = staticmethod(masked)
