@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import inspect
+import operator
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import torch
 from cleave.errors import Error
 from cleave.export.schedulers import changing_number
 from cleave.export.traced_step import is_fresh
+from cleave.native import native
 
 if TYPE_CHECKING:
     from cleave.ranks import Ranks
@@ -160,6 +162,8 @@ class OptimizerState:
             self._names[parameter, value["slot"]] = f"{value['slot']} of '{value['name']}'"
         self._counts = {p: torch.zeros(()) for p, _ in self._tensors} if self._has_count else {}
         self._version = 0
+        # Of what `optimizer.state` shows, and of the dict that it was.
+        self._watch, self._watched = None, None
         # Of each group: what may change once programs follow it, and what may not, before and after.
         self._numbers = [changing_number(group) for group in optimizer.param_groups]
         self._options = [
@@ -198,7 +202,7 @@ class OptimizerState:
         """
         groups = self._optimizer.param_groups
         if len(groups) != len(self._groups) or any(
-            len(group["params"]) != len(known) or any(a is not b for a, b in zip(group["params"], known))
+            len(group["params"]) != len(known) or not all(map(operator.is_, group["params"], known))
             for group, known in zip(groups, self._groups)
         ):
             raise Error(
@@ -257,6 +261,8 @@ class OptimizerState:
         state = self._optimizer.state
         if self.steps == 0:
             return bool(state)
+        if state is self._watched and not self._watch.has_changed():
+            return False
         return any(state.get(p, {}).get(slot) is not shown for (p, slot), shown in self._shown.items()) or any(
             state.get(p, {}).get("step") is not count or count._version != self._version
             for p, count in self._counts.items()
@@ -317,12 +323,19 @@ class OptimizerState:
 
     def _count(self, steps: int) -> None:
         """Writes the number of steps where others read it; all counts are written as often."""
-        for count in self._counts.values():
-            count.fill_(steps)
-            self._version = count._version
+        if self._watch is not None:
+            self._watch.count(steps)
+        else:
+            for count in self._counts.values():
+                count.fill_(steps)
+        self._version = next((count._version for count in self._counts.values()), 0)
 
     def _show(self) -> None:
         for (parameter, slot), shown in self._shown.items():
             self._optimizer.state[parameter][slot] = shown
         for parameter, count in self._counts.items():
             self._optimizer.state[parameter]["step"] = count
+        self._watched = state = self._optimizer.state
+        entries = [(state[parameter], slot, shown) for (parameter, slot), shown in self._shown.items()]
+        entries += [(state[parameter], "step", count) for parameter, count in self._counts.items()]
+        self._watch = native().Watch(entries=entries, items=[state], counts=list(self._counts.values()))

@@ -30,6 +30,8 @@ template <typename Value> Value take(llvm::Expected<Value> value) {
 
 /// A program's ops: to walk, to look at and to change; and what it costs.
 void bindOps(pybind11::module_ &module, pybind11::class_<Program> &program);
+/// What a compiled step looks at before it runs.
+void bindWatch(pybind11::module_ &module);
 
 } // namespace cleave::python
 

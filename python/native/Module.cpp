@@ -509,6 +509,7 @@ PYBIND11_MODULE(cleave_native, module) {
       .def("serialize", [](const Program &self) { return py::bytes(take(self.serialize())); })
       .def_property_readonly("name", [](const Program &self) { return self.name().str(); });
   cleave::python::bindOps(module, program);
+  cleave::python::bindWatch(module);
 
   py::class_<Ranks, std::shared_ptr<Ranks>>(module, "Ranks")
       .def(py::init<const std::string &, double, py::function>(), py::arg("group"),

@@ -1,0 +1,191 @@
+//===- Watch.cpp - whether a model and an optimizer are still what they were -----===//
+//
+// Looked at before every step: thousands of dictionaries' entries in a model of some hundred modules.
+//
+//===----------------------------------------------------------------------===//
+
+#include "python/native/Bindings.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <vector>
+
+namespace py = pybind11;
+
+namespace {
+
+/// What Python objects were when it was made, by identity. It says whether something may have changed;
+/// what, and whether it matters, is its caller's to see.
+class Watch {
+public:
+  /// entries: (dict, key, value), with None where the dict has no such key. items: dicts of which
+  /// every item is watched. tables: dicts whose number of items is. parameters: tensors that have no
+  /// gradient, and as many hooks as now, and are frozen or not. counts: tensors that `count` alone writes.
+  Watch(const py::list &entries, const py::list &items, const py::list &tables,
+        const py::list &parameters, const py::list &counts) {
+    for (py::handle entry : entries) {
+      auto triple = py::cast<py::tuple>(entry);
+      watched.push_back({py::cast<py::dict>(triple[0]), triple[1], triple[2]});
+    }
+    for (py::handle each : items) {
+      auto dict = py::cast<py::dict>(each);
+      for (auto [key, value] : dict)
+        whole.push_back({dict, py::reinterpret_borrow<py::object>(key),
+                         py::reinterpret_borrow<py::object>(value)});
+      sized.push_back({dict, PyDict_GET_SIZE(dict.ptr())});
+      dicts.push_back(dict);
+    }
+    for (py::handle table : tables)
+      sized.push_back({py::cast<py::dict>(table), PyDict_GET_SIZE(table.ptr())});
+    for (py::handle each : parameters)
+      trained.push_back(
+          {checkTensor(each), countHooks(each), THPVariable_Unpack(each.ptr()).requires_grad()});
+    for (py::handle each : counts)
+      counted.push_back({checkTensor(each), THPVariable_Unpack(each.ptr())._version()});
+  }
+
+  bool hasChanged() const {
+    return llvm::any_of(sized, [](const Sized &each) {
+             return PyDict_GET_SIZE(each.dict.ptr()) != each.size;
+           }) ||
+           llvm::any_of(watched, [](const Entry &entry) {
+             PyObject *found = PyDict_GetItemWithError(entry.dict.ptr(), entry.key.ptr());
+             if (!found && PyErr_Occurred())
+               throw py::error_already_set();
+             return (found ? found : Py_None) != entry.value.ptr();
+           }) ||
+           hasOtherItems() ||
+           llvm::any_of(trained, [](const Parameter &each) {
+             const at::Tensor &tensor = THPVariable_Unpack(each.tensor.ptr());
+             return tensor.grad().defined() || tensor.requires_grad() != each.requiresGrad ||
+                    countHooks(each.tensor) != each.hooks;
+           }) ||
+           llvm::any_of(counted, [](const Count &each) {
+             return THPVariable_Unpack(each.tensor.ptr())._version() != each.version;
+           });
+  }
+
+  /// Writes the number of steps to the counts.
+  void count(double steps) {
+    for (Count &each : counted) {
+      const at::Tensor &tensor = THPVariable_Unpack(each.tensor.ptr());
+      tensor.mutable_data_ptr<float>()[0] = float(steps);
+      torch::autograd::impl::bump_version(tensor);
+      each.version = tensor._version();
+    }
+  }
+
+  int visit(visitproc visit, void *arg) const {
+    for (const std::vector<Entry> *entries : {&watched, &whole})
+      for (const Entry &entry : *entries) {
+        Py_VISIT(entry.dict.ptr());
+        Py_VISIT(entry.key.ptr());
+        Py_VISIT(entry.value.ptr());
+      }
+    for (const Sized &each : sized)
+      Py_VISIT(each.dict.ptr());
+    for (const py::dict &each : dicts)
+      Py_VISIT(each.ptr());
+    for (const Parameter &each : trained)
+      Py_VISIT(each.tensor.ptr());
+    for (const Count &each : counted)
+      Py_VISIT(each.tensor.ptr());
+    return 0;
+  }
+
+  void clear() {
+    // What is let go may look at this again.
+    Watch old;
+    std::swap(old, *this);
+  }
+
+private:
+  struct Entry {
+    py::dict dict;
+    py::object key, value;
+  };
+  struct Sized {
+    py::dict dict;
+    Py_ssize_t size;
+  };
+  struct Parameter {
+    py::object tensor;
+    Py_ssize_t hooks;
+    bool requiresGrad;
+  };
+  struct Count {
+    py::object tensor;
+    int64_t version;
+  };
+
+  Watch() = default;
+
+  static py::object checkTensor(py::handle value) {
+    if (!THPVariable_Check(value.ptr()))
+      throw cleave::python::Failure("expected a tensor, found a value of type " +
+                                    std::string(py::str(py::type::of(value))));
+    return py::reinterpret_borrow<py::object>(value);
+  }
+
+  static Py_ssize_t countHooks(py::handle tensor) {
+    auto *variable = reinterpret_cast<THPVariable *>(tensor.ptr());
+    Py_ssize_t count = 0;
+    for (PyObject *hooks : {variable->backward_hooks, variable->post_accumulate_grad_hooks})
+      if (hooks && hooks != Py_None)
+        count += PyObject_Size(hooks);
+    return count;
+  }
+
+  /// In the dicts' order, without a hash of the keys: those of tensors are computed in Python.
+  bool hasOtherItems() const {
+    auto expected = whole.begin();
+    for (const py::dict &dict : dicts) {
+      Py_ssize_t position = 0;
+      PyObject *key, *value;
+      while (PyDict_Next(dict.ptr(), &position, &key, &value)) {
+        if (key != expected->key.ptr() || value != expected->value.ptr())
+          return true;
+        ++expected;
+      }
+    }
+    return false;
+  }
+
+  std::vector<Entry> watched, whole;
+  std::vector<Sized> sized;
+  std::vector<py::dict> dicts;
+  std::vector<Parameter> trained;
+  std::vector<Count> counted;
+};
+
+/// Python's collector finds cycles through it: a model may have the step that trains it.
+void collectGarbage(PyHeapTypeObject *heapType) {
+  PyTypeObject &type = heapType->ht_type;
+  type.tp_flags |= Py_TPFLAGS_HAVE_GC;
+  type.tp_traverse = [](PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (!py::detail::is_holder_constructed(self))
+      return 0;
+    return py::cast<Watch &>(py::handle(self)).visit(visit, arg);
+  };
+  type.tp_clear = [](PyObject *self) {
+    if (py::detail::is_holder_constructed(self))
+      py::cast<Watch &>(py::handle(self)).clear();
+    return 0;
+  };
+}
+
+} // namespace
+
+void cleave::python::bindWatch(py::module_ &module) {
+  py::class_<Watch>(module, "Watch", py::custom_type_setup(collectGarbage))
+      .def(py::init<const py::list &, const py::list &, const py::list &, const py::list &,
+                    const py::list &>(),
+           py::arg("entries") = py::list(), py::arg("items") = py::list(),
+           py::arg("tables") = py::list(), py::arg("parameters") = py::list(),
+           py::arg("counts") = py::list())
+      .def("has_changed", &Watch::hasChanged)
+      .def("count", &Watch::count, py::arg("steps"));
+}
