@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from cleave.errors import Error
+from cleave.export.errors import ExportError
 from cleave.export.schedulers import changing_number
 from cleave.export.traced_step import is_fresh
 from cleave.native import native
@@ -30,6 +31,20 @@ def learning_rate(group: dict, number: int) -> float:
         return float(group["lr"])
     except (TypeError, ValueError, RuntimeError):
         raise Error(f"parameter group {number}: expected a number as lr, found {group['lr']!r}") from None
+
+
+def without_wrapper(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """The optimizer that accelerate's `prepare` has wrapped, whose steps are those of the wrapper; any other one itself."""
+    if not type(optimizer).__module__.startswith("accelerate."):
+        return optimizer
+    if optimizer.scaler is not None:
+        raise ExportError("found an optimizer that accelerate steps with a scaler of its own: expected compile_step(scaler=...)")
+    if (steps := optimizer.gradient_state.num_steps) != 1:
+        raise ExportError(
+            f"found an optimizer that accelerate steps after each {steps} batches: expected gradient_accumulation_steps=1, and "
+            f"compile_step(microbatches={steps}) of batches {steps} times as large"
+        )
+    return optimizer.optimizer
 
 
 def fresh_copy(
@@ -288,6 +303,11 @@ class OptimizerState:
                     f"the optimizer's state: expected {self._names[parameter, slot]} of shape {tuple(shown.shape)}, found "
                     + (f"shape {tuple(found.shape)}" if isinstance(found, torch.Tensor) else "none")
                     + self._about_new_parameters(parameter)
+                )
+            if found.device.type != "cpu":
+                raise Error(
+                    f"the optimizer's state: expected {self._names[parameter, slot]} on the CPU, where steps compute, "
+                    f"found it on {found.device}"
                 )
             if found is not shown:
                 with torch.no_grad():

@@ -26,7 +26,7 @@ from cleave.export.roles import State
 from cleave.export.spec import ExportSpec
 from cleave.loss_scale import LossScale
 from cleave.native import native
-from cleave.optimizer_state import OptimizerStates, fresh_copy, is_cycled, learning_rate
+from cleave.optimizer_state import OptimizerStates, fresh_copy, is_cycled, learning_rate, without_wrapper
 from cleave.plan import Plan, check_mesh
 from cleave.programs import Program, trace_spec
 from cleave.ranks import Ranks, generator_digest, is_sharded
@@ -124,6 +124,7 @@ class Step:
         if unknown or not optimizers:
             kind = f"a value of type {type(unknown[0]).__qualname__}" if unknown else "an empty list"
             raise ExportError(f"expected a torch.optim optimizer, or a list of them, found {kind}")
+        optimizers = list(map(without_wrapper, optimizers))
         if pipeline is not None:
             _check_pipeline(pipeline)
         if pipeline is not None and microbatches not in (1, pipeline.microbatches):
@@ -300,7 +301,7 @@ class Step:
         compiled, number, problem, rates = self._programs.get(key), 1, None, ""
         try:
             if others := [kind for kind in key[1] if isinstance(kind, OtherKind)]:
-                raise ExportError(f"expected tensors, numbers and strings as a step's arguments, found {others[0].name}")
+                raise ExportError(f"expected tensors on the CPU, numbers and strings as a step's arguments, found {others[0].name}")
             if trains and any([tensor.requires_grad for tensor in tensors]):
                 raise ExportError(
                     "found an argument that requires a gradient, which the step does not give: detach() it, or put what it comes "

@@ -1,6 +1,7 @@
 //===- Watch.cpp - whether a model and an optimizer are still what they were -----===//
 //
-// Looked at before every step: thousands of dictionaries' entries in a model of some hundred modules.
+// Looked at before every step: thousands of dictionaries' entries in a model of some hundred
+// modules.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,13 +17,14 @@ namespace py = pybind11;
 
 namespace {
 
-/// What Python objects were when it was made, by identity. It says whether something may have changed;
-/// what, and whether it matters, is its caller's to see.
+/// What Python objects were when it was made, by identity. It says whether something may have
+/// changed; what, and whether it matters, is its caller's to see.
 class Watch {
 public:
   /// entries: (dict, key, value), with None where the dict has no such key. items: dicts of which
-  /// every item is watched. tables: dicts whose number of items is. parameters: tensors that have no
-  /// gradient, and as many hooks as now, and are frozen or not. counts: tensors that `count` alone writes.
+  /// every item is watched. tables: dicts whose number of items is. parameters: tensors that have
+  /// no gradient, and as many hooks as now, and are frozen or not. counts: tensors that `count`
+  /// alone writes.
   Watch(const py::list &entries, const py::list &items, const py::list &tables,
         const py::list &parameters, const py::list &counts) {
     for (py::handle entry : entries) {
@@ -47,21 +49,25 @@ public:
   }
 
   bool hasChanged() const {
-    return llvm::any_of(sized, [](const Sized &each) {
-             return PyDict_GET_SIZE(each.dict.ptr()) != each.size;
-           }) ||
-           llvm::any_of(watched, [](const Entry &entry) {
-             PyObject *found = PyDict_GetItemWithError(entry.dict.ptr(), entry.key.ptr());
-             if (!found && PyErr_Occurred())
-               throw py::error_already_set();
-             return (found ? found : Py_None) != entry.value.ptr();
-           }) ||
+    return llvm::any_of(
+               sized,
+               [](const Sized &each) { return PyDict_GET_SIZE(each.dict.ptr()) != each.size; }) ||
+           llvm::any_of(watched,
+                        [](const Entry &entry) {
+                          PyObject *found =
+                              PyDict_GetItemWithError(entry.dict.ptr(), entry.key.ptr());
+                          if (!found && PyErr_Occurred())
+                            throw py::error_already_set();
+                          return (found ? found : Py_None) != entry.value.ptr();
+                        }) ||
            hasOtherItems() ||
-           llvm::any_of(trained, [](const Parameter &each) {
-             const at::Tensor &tensor = THPVariable_Unpack(each.tensor.ptr());
-             return tensor.grad().defined() || tensor.requires_grad() != each.requiresGrad ||
-                    countHooks(each.tensor) != each.hooks;
-           }) ||
+           llvm::any_of(trained,
+                        [](const Parameter &each) {
+                          const at::Tensor &tensor = THPVariable_Unpack(each.tensor.ptr());
+                          return tensor.grad().defined() ||
+                                 tensor.requires_grad() != each.requiresGrad ||
+                                 countHooks(each.tensor) != each.hooks;
+                        }) ||
            llvm::any_of(counted, [](const Count &each) {
              return THPVariable_Unpack(each.tensor.ptr())._version() != each.version;
            });

@@ -69,8 +69,27 @@ def test_a_batch_of_another_type(step):
 def test_a_batch_that_no_program_takes(model, optimizer):
     step = cleave.compile_step(model, F.cross_entropy, optimizer)
     words, targets = batch()
-    refuses(step, "expected tensors, numbers and strings as a step's arguments, found ndarray", words.numpy(), targets)
+    refuses(step, "expected tensors on the CPU, numbers and strings as a step's arguments, found ndarray", words.numpy(), targets)
     refuses(step, "found a tensor of layout torch.sparse_coo", words, targets.to_sparse())
+
+
+def test_other_devices(model, optimizer):
+    step = cleave.compile_step(model, F.cross_entropy, optimizer)
+    words, targets = batch()
+    for _ in range(2):  # at first, and once it is compiled
+        text = "expected tensors on the CPU, numbers and strings as a step's arguments, found a tensor on meta"
+        refuses(step, text, words.to("meta"), targets)
+        refuses(step, "found a tensor on meta", words, targets.to("meta"))
+        step(words, targets)
+    state = optimizer.state[model.head.weight]
+    state["exp_avg"] = state["exp_avg"].to("meta")
+    refuses(step, "the optimizer's state: expected exp_avg of 'head.weight' on the CPU, where steps compute, found it on meta")
+
+
+def test_a_loss_on_another_device(model, optimizer):
+    loss = torch.nn.CrossEntropyLoss(weight=torch.ones(4, device="meta"))
+    step = cleave.compile_step(model, loss, optimizer)
+    refuses(step, "'loss_fn.weight': expected it on the CPU, where steps compute, found it on meta")
 
 
 @pytest.mark.parametrize("is_compiled", [False, True])
@@ -98,7 +117,7 @@ def test_arguments_of_another_structure(step):
     text = "expected a batch of the first one's structure, step(..., ...), found step("
     refuses(step, text + "{'words': ...}, ...)", {"words": words}, targets)
     refuses(step, text + "..., ..., ...)", words, targets, targets)
-    refuses(step, "expected tensors, numbers and strings as a step's arguments, found ndarray", words.numpy(), targets)
+    refuses(step, "expected tensors on the CPU, numbers and strings as a step's arguments, found ndarray", words.numpy(), targets)
     step(words, targets)
 
 

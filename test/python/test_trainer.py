@@ -259,6 +259,48 @@ def test_a_loop_under_accelerate_launch(tmp_path):
     assert json.loads(file.read_text()) == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize("precision", ["no", "bf16"])
+def test_what_accelerate_prepares_is_trained_alike(precision):
+    """On one rank: the model, whose forward it replaces for bf16, optimizer and scheduler."""
+    import accelerate_ranks
+
+    accelerator = accelerate.Accelerator(cpu=True, mixed_precision=precision)
+
+    def prepare():
+        module = accelerate_ranks.model()
+        optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2, fused=True)
+        return accelerator.prepare(module, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5))
+
+    (module, optimizer, scheduler), (reference, other, other_scheduler) = prepare(), prepare()
+    step = cleave.compile_step(module, torch.nn.functional.cross_entropy, optimizer)
+    for x, y in accelerate_ranks.loader(6):
+        other.zero_grad()
+        loss = torch.nn.functional.cross_entropy(reference(x), y)
+        accelerator.backward(loss)
+        other.step()
+        assert step(x, y).loss.item() == loss.item()
+        scheduler.step()
+        other_scheduler.step()
+    assert all(torch.equal(a, b) for a, b in zip(module.parameters(), reference.parameters(), strict=True))
+    assert optimizer.param_groups[0]["lr"] == other.param_groups[0]["lr"] == 0.0025
+
+
+def test_what_accelerate_does_that_a_step_would_not():
+    import accelerate_ranks
+
+    module = accelerate_ranks.model()
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2, fused=True)
+    accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=4, mixed_precision="bf16")
+    with pytest.raises(cleave.ExportError, match="steps after each 4 batches: expected gradient_accumulation_steps=1"):
+        cleave.compile_step(module, torch.nn.functional.cross_entropy, accelerator.prepare(optimizer))
+    step = cleave.compile_step(module, torch.nn.functional.cross_entropy, optimizer)
+    x, y = next(iter(accelerate_ranks.loader(6)))
+    step(x, y)
+    accelerator.prepare_model(module)
+    with pytest.raises(cleave.Error, match="the forward of the model was replaced since the step was compiled"):
+        step(x, y)
+
+
 @pytest.fixture(scope="module")
 def laid_out(tmp_path_factory):
     """Of each layout on two ranks, from the beginning and from a checkpoint: the log, weights, and a loss afterwards."""
