@@ -3,7 +3,8 @@
 // Attention is shares of sums of exponentials: E(q, s) = exp(scale * query(q) . key(s) + mask(q,
 // s)) counts where the mask permits it, W(q) = sum over s of E, and the output at q is the sum of
 // E * value(s), by W. So attention to blocks of keys, merged by their logarithms of W, is attention
-// to all: W and the sum above it are added up block by block.
+// to all: W and the sum above it are added up block by block. Where a mask leaves no key of a
+// block, W is 0 and its logarithm -inf: ranks that merge blocks look for that (EmptyMeaning.cpp).
 //
 // Queries and keys that a rank has may both be at places that depend on the rank, as in a ring. E
 // is made for any two places first, and taken at those of the rank then: so it is the same function
@@ -341,9 +342,13 @@ bool Evaluator::attention(Operation *op, ArrayRef<const Tensor *> operands,
   if (forward) {
     total = terms.sum(std::move(total), keys.vars);
     above = terms.sum(std::move(above), keys.vars);
-    // Where nothing may be attended to, kernels have results of their own.
-    if (!fractions.isPositive(total))
-      return false;
+    // Where a mask leaves no key, both sums are 0: the kernel takes 1 for W then.
+    if (!fractions.isPositive(total)) {
+      if (terms.breaks(Lemma::AttentionToNothing) || !fractions.isNotNegative(total) ||
+          !fractions.vanishesWith(above, total))
+        return false;
+      total = fractions.orOne(total);
+    }
     give(terms.breaks(Lemma::Attention) ? above : fractions.quotient(above, total), ofQuery, true);
     give(fractions.logarithm(total), ofQuery, false);
     return true;

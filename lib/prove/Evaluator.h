@@ -191,6 +191,10 @@ private:
   Meaning choose(const Guard &holds, const Meaning &there, const Meaning &elsewhere);
   Meaning infinity(bool isNegative, mlir::Type element);
   std::optional<Tensor> fillByPlace(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
+  std::optional<Tensor> isLimit(mlir::Operation *op, const Tensor &value);
+  bool isBottomWhereZero(const Meaning &greatest, const Meaning &total);
+  std::optional<Meaning> fillLimit(const Meaning &value, const Meaning &mark, double number,
+                                   mlir::Type element);
   std::optional<Tensor> selectByPlace(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
   bool attention(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
                  std::vector<Tensor> &results);

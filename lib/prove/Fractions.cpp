@@ -67,6 +67,9 @@ Bounds Fractions::boundsOf(TermId id) {
     case Core::Tag::Max:
       bounds = all;
       break;
+    case Core::Tag::OrZero:
+      bounds = {true, all.high};
+      break;
     case Core::Tag::Infinite:
       bounds = {term.core.number > 0, term.core.number < 0};
       break;
@@ -125,6 +128,8 @@ bool Fractions::isNotNegative(const Summand &summand, bool strictly) {
   };
   if (core.tag == Core::Tag::Exp)
     return !strictly || boundsOf(operandOf(summand)).isReal();
+  if (core.tag == Core::Tag::OrOne)
+    return isNotNegative(operandOf(summand));
   if (core.isProduct)
     return llvm::all_of(terms.getOperands(summand.reference), isFactor);
   if (core.tag == Core::Tag::Quotient) {
@@ -154,11 +159,15 @@ bool Fractions::isSomewhere(const Summand &summand) const {
   });
 }
 
+bool Fractions::isNotNegative(const Meaning &value) {
+  return boundsOf(value).high && llvm::all_of(value, [&](const Summand &summand) {
+           return isNotNegative(summand, /*strictly=*/false);
+         });
+}
+
 bool Fractions::isPositive(const Meaning &value) {
   // What is infinite is no share of itself.
-  if (value.empty() || !boundsOf(value).high || !llvm::all_of(value, [&](const Summand &summand) {
-        return isNotNegative(summand, /*strictly=*/false);
-      }))
+  if (value.empty() || !isNotNegative(value))
     return false;
   auto holds = [&](const Meaning &there) {
     return llvm::any_of(
@@ -178,6 +187,49 @@ bool Fractions::isPositive(const Meaning &value) {
          });
 }
 
+bool Fractions::vanishesWith(const Meaning &value, const Meaning &whole) {
+  if (!isNotNegative(whole) || !boundsOf(value).isReal())
+    return false;
+  auto isPart = [&](Summand summand) {
+    Meaning part = terms.normalize({std::move(summand)});
+    if (part.size() != 1)
+      return false;
+    part[0].coefficient = Rational(1);
+    return llvm::any_of(whole, [&](Summand other) {
+      other.coefficient = Rational(1);
+      return terms.areEqual(part, {other});
+    });
+  };
+  return llvm::all_of(value, [&](const Summand &summand) {
+    if (isPart(summand))
+      return true;
+    const Term &term = terms.get(summand.reference.term);
+    if (term.kind != Term::Kind::Op || !term.core.isProduct || !term.readSizes.empty())
+      return false;
+    return llvm::any_of(terms.getOperands(summand.reference), [&](const Meaning &factor) {
+      if (factor.size() != 1 || !factor[0].bound.empty())
+        return false;
+      Summand part = summand;
+      llvm::append_range(part.guards, factor[0].guards);
+      part.reference = factor[0].reference;
+      return isPart(std::move(part));
+    });
+  });
+}
+
+/// Whether it is a number or -inf at all places.
+bool Fractions::isNumberOrBottom(const Meaning &value) {
+  if (boundsOf(value).isReal())
+    return true;
+  if (value.size() != 1 || value[0].coefficient != Rational(1) || !value[0].guards.empty())
+    return false;
+  if (hasTag(value[0], Core::Tag::Log))
+    return isNotNegative(operandOf(value[0]));
+  return hasTag(value[0], Core::Tag::Maximum) &&
+         llvm::all_of(terms.getOperands(value[0].reference),
+                      [&](const Meaning &operand) { return isNumberOrBottom(operand); });
+}
+
 //===----------------------------------------------------------------------===//
 // Products and fractions
 //===----------------------------------------------------------------------===//
@@ -190,7 +242,8 @@ static bool isScale(Terms &terms, const Meaning &factor) {
   };
   return factor.size() == 1 && hasTag(factor[0], Core::Tag::Exp) &&
          llvm::all_of(terms.getOperands(factor[0].reference)[0], [&](const Summand &summand) {
-           return hasTag(summand, Core::Tag::Max) || hasTag(summand, Core::Tag::Maximum);
+           return hasTag(summand, Core::Tag::Max) || hasTag(summand, Core::Tag::Maximum) ||
+                  hasTag(summand, Core::Tag::OrZero);
          });
 }
 
@@ -269,6 +322,23 @@ void Fractions::factorize(const Meaning &value, Monomial &result, bool isBelow) 
   factors.push_back(value);
 }
 
+/// Whether the factor above is the whole of the one below, which is 1 where that is 0; and what
+/// else is above is zero there anyhow.
+bool Fractions::isShareOfNothing(const Monomial &monomial, unsigned below, unsigned above) {
+  const Meaning &divisor = monomial.below[below];
+  if (terms.breaks(Lemma::ShareOfNothing) || divisor.size() != 1 ||
+      !hasTag(divisor[0], Core::Tag::OrOne))
+    return false;
+  Meaning whole = operandOf(divisor[0]);
+  bool vanishes = false;
+  for (auto [i, factor] : llvm::enumerate(monomial.above)) {
+    if (!boundsOf(factor).isReal())
+      return false;
+    vanishes |= i != above && vanishesWith(factor, whole);
+  }
+  return vanishes && terms.areEqual(monomial.above[above], whole);
+}
+
 void Fractions::cancel(Monomial &monomial) {
   auto &above = monomial.above, &below = monomial.below;
   for (unsigned i = 0; i < below.size();) {
@@ -277,6 +347,8 @@ void Fractions::cancel(Monomial &monomial) {
       const Meaning &factor = above[j];
       if (terms.areEqual(factor, below[i])) {
         isGone = isPositive(below[i]);
+      } else if (isShareOfNothing(monomial, i, j)) {
+        isGone = true;
       } else if (!factor.empty()) {
         // What is there only where a condition holds.
         for (const Guard &guard : factor[0].guards) {
@@ -336,12 +408,37 @@ Meaning Fractions::product(const Meaning &left, const Meaning &right) {
   return build(std::move(monomial));
 }
 
+/// Takes scales out of what is below, if it is a whole or 1: where the whole is 0, the fraction is
+/// 0 by any number. What is left of it.
+Meaning Fractions::takeScales(const Meaning &above, const Meaning &below, Monomial &result) {
+  if (below.size() != 1 || below[0].coefficient != Rational(1) || !below[0].guards.empty() ||
+      !hasTag(below[0], Core::Tag::OrOne) || terms.breaks(Lemma::ShareOfNothing))
+    return below;
+  Meaning whole = operandOf(below[0]);
+  if (!vanishesWith(above, whole))
+    return below;
+  Monomial parts;
+  factorize(whole, parts, false);
+  std::vector<Meaning> scales;
+  llvm::erase_if(parts.above, [&](const Meaning &factor) {
+    bool isTaken = isScale(terms, factor) && isPositive(factor);
+    if (isTaken)
+      scales.push_back(factor);
+    return isTaken;
+  });
+  Meaning rest = build(std::move(parts));
+  if (!isNotNegative(rest))
+    return below;
+  llvm::append_range(result.below, scales);
+  return orOne(rest);
+}
+
 Meaning Fractions::quotient(const Meaning &above, const Meaning &below) {
   if (!terms.takesShares() || !isPositive(below))
     return terms.apply(quotientOf(element), {above, below}, {}, {}, {});
   Monomial monomial;
   factorize(above, monomial, false);
-  factorize(below, monomial, true);
+  factorize(takeScales(above, below, monomial), monomial, true);
   if (!terms.breaks(Lemma::FractionCancels))
     cancel(monomial);
   return build(std::move(monomial));
@@ -416,7 +513,9 @@ Meaning Fractions::exponential(const Meaning &value) {
         continue;
       }
     }
-    if (isWhole && (hasTag(summand, Core::Tag::Max) || hasTag(summand, Core::Tag::Maximum)) &&
+    if (isWhole &&
+        (hasTag(summand, Core::Tag::Max) || hasTag(summand, Core::Tag::Maximum) ||
+         hasTag(summand, Core::Tag::OrZero)) &&
         boundsOf(Meaning{summand}).isReal() && !terms.breaks(Lemma::ExpOfSum)) {
       monomial.above.push_back(plain({summand}));
       isAny = true;
@@ -474,4 +573,25 @@ Meaning Fractions::maximum(const Meaning &left, const Meaning &right) {
   Core core = functionOf("maximum", element);
   core.tag = Core::Tag::Maximum;
   return terms.apply(core, {left, right}, {}, {}, {});
+}
+
+Meaning Fractions::orOne(const Meaning &value) {
+  if (isPositive(value))
+    return value;
+  Core core = functionOf("or one", element);
+  core.tag = Core::Tag::OrOne;
+  return terms.apply(core, value, {}, {}, {});
+}
+
+std::optional<Meaning> Fractions::orZero(const Meaning &value) {
+  if (boundsOf(value).isReal())
+    return value;
+  if (!isNumberOrBottom(value))
+    return std::nullopt;
+  // log 1, of what is 1 there.
+  if (hasTag(value[0], Core::Tag::Log))
+    return logarithm(orOne(operandOf(value[0])));
+  Core core = functionOf("or zero", element);
+  core.tag = Core::Tag::OrZero;
+  return terms.apply(core, value, {}, {}, {});
 }

@@ -41,11 +41,20 @@ public:
   /// A sum, in which shares of one whole are one.
   Meaning sum(Meaning value);
   Meaning maximum(const Meaning &left, const Meaning &right);
+  /// The value, or 1 where it is 0: of a value that is not below 0, and finite.
+  Meaning orOne(const Meaning &value);
+  /// The value, or 0 where it is -inf. Nothing if it may be inf, or no number.
+  std::optional<Meaning> orZero(const Meaning &value);
 
   /// Whether rules of fractions may say something of the value.
   bool isFraction(const Meaning &value);
   /// Whether it is above 0 and finite at all places.
   bool isPositive(const Meaning &value);
+  /// Whether it is finite and not below 0 at all places.
+  bool isNotNegative(const Meaning &value);
+  /// Whether it is 0 wherever `whole` is, which is not below 0 and of which it, or a factor of it,
+  /// is a part.
+  bool vanishesWith(const Meaning &value, const Meaning &whole);
   Bounds boundsOf(const Meaning &value);
 
 private:
@@ -70,6 +79,9 @@ private:
   bool isSomewhere(const Summand &summand) const;
   void factorize(const Meaning &value, Monomial &result, bool isBelow);
   void cancel(Monomial &monomial);
+  bool isShareOfNothing(const Monomial &monomial, unsigned below, unsigned above);
+  Meaning takeScales(const Meaning &above, const Meaning &below, Monomial &result);
+  bool isNumberOrBottom(const Meaning &value);
   Meaning build(Monomial monomial);
   Meaning multiplyAll(llvm::ArrayRef<Meaning> factors);
 };

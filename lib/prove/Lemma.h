@@ -85,6 +85,10 @@ namespace cleave::prove {
   X(SoftmaxGradient, "softmax-gradient", "its gradient takes off the sum of what is above, by the shares") \
   X(Attention, "attention", "attention is a sum of values, by the shares of exponentials of scores") \
   X(AttentionGradient, "attention-gradient", "its gradients are sums over queries and over keys of that of each share") \
+  X(AttentionToNothing, "attention-to-nothing", "where a mask leaves no key, attention and its logarithm are zero") \
+  X(NothingLeft, "nothing-left", "exponentials of scores add up to zero where the greatest number of their mask is -inf") \
+  X(ShareOfNothing, "share-of-nothing", "where a whole is zero its parts are, and so are their shares of any number in its place") \
+  X(NoBottom, "no-bottom", "a number is not -inf, and what is positive is not zero") \
   X(CausalMask, "causal-mask", "a causal mask leaves the keys that are not behind the query")      \
   X(AnyTwoPlaces, "any-two-places", "a function of two places is one function, wherever both come from") \
   X(BlocksAround, "blocks-around", "blocks at all places before, or behind, or around a rank's are all blocks there") \

@@ -516,6 +516,8 @@ bool Evaluator::evaluateLookUp(Operation *op, ArrayRef<const Tensor *> operands,
         coarsen(terms, result);
     return isKnown;
   }
+  if (isa<aten::EqScalarOp>(op))
+    return terms.takesShares() && take(isLimit(op, *operands[0]));
   if (isa<aten::IndexSelectOp>(op))
     return terms.takesShares() && take(selectByPlace(op, operands));
   if (isa<aten::AmaxOp, aten::LogSoftmaxOp, aten::LogSoftmaxBackwardDataOp>(op) ||

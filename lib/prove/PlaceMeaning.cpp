@@ -74,6 +74,9 @@ std::optional<Tensor> Evaluator::fillByPlace(Operation *op, ArrayRef<const Tenso
   bool fails = false;
   std::optional<Tensor> result =
       build(op, rule, *factors, 0, [&](ArrayRef<Meaning> meanings, const Extent &) {
+        if (std::optional<Meaning> filled = fillLimit(
+                meanings[0], meanings[1], number.getValueAsDouble(), type.getElementType()))
+          return *filled;
         std::optional<Guard> holds = conditionOf(meanings[1]);
         fails = !holds;
         if (fails)

@@ -65,7 +65,8 @@ struct Core {
   /// What lemmas ask: a maximum over what is read; a comparison of an integer with `number`; an
   /// integer that is `number` where a mark holds; 1 where the operand is 0, or where it holds; the
   /// square root; the greater of two; an exponential; a logarithm; a quotient; inf, or -inf where
-  /// `number` is below 0.
+  /// `number` is below 0; whether a number of floating point is 0, or -inf; such a number, or 1
+  /// where it is 0; or 0 where it is -inf.
   enum class Tag : uint8_t {
     None,
     Max,
@@ -81,7 +82,11 @@ struct Core {
     Exp,
     Log,
     Quotient,
-    Infinite
+    Infinite,
+    IsNothing,
+    IsBottom,
+    OrOne,
+    OrZero
   };
   Tag tag = Tag::None;
   int64_t number = 0;

@@ -91,13 +91,13 @@ def to_dtype(text):
     return {name: dtype for dtype, name in DTYPES.items()}[text]
 
 
-def attention(q, k, v, is_causal):
-    return tuple(aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, is_causal))
+def attention(q, k, v, mask=None, *, is_causal):
+    return tuple(aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, is_causal, attn_mask=mask))
 
 
-def attention_gradient(g, q, k, v, out, lse, is_causal):
+def attention_gradient(g, q, k, v, out, lse, mask=None, *, is_causal):
     """As documented: kernels take what they need from `lse`, which is given."""
-    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5 + (0 if mask is None else mask)
     if is_causal:
         scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
     shares = (scores - lse.unsqueeze(-1)).exp()
@@ -115,6 +115,7 @@ RUN = {
     "add_scalar": lambda x, other: x + other, "mul_scalar": lambda x, other: x * other,
     "div_scalar": lambda x, other: x / other, "rsub_scalar": lambda x, other: other - x,
     "lt_scalar": lambda x, other: x < other, "ge_scalar": lambda x, other: x >= other,
+    "eq_scalar": lambda x, other: x == other, "squeeze_dim": lambda x, dim: x.squeeze(dim),
     "masked_fill_scalar": lambda x, m, value: x.masked_fill(m, value),
     "_to_copy": lambda x, dtype: x.to(to_dtype(dtype)),
     "view": lambda x, size: x.reshape(size), "permute": lambda x, dims: x.permute(dims).contiguous(),
@@ -215,8 +216,10 @@ class Function:
             operands = [operands[0], f"dim = {attributes['dim']}", *operands[1:]]
             attributes = {}
         if "attention" in op:
-            dropout = ["dropout_p = 0.0"] if op.endswith("backward") else []
-            operands = [*operands, *dropout, f"is_causal = {print_attribute(attributes['is_causal'])}", "none"]
+            count, dropout = (6, ["dropout_p = 0.0"]) if op.endswith("backward") else (3, [])
+            mask = operands[count:] or ["none"]
+            causal = f"is_causal = {print_attribute(attributes['is_causal'])}"
+            operands = [*operands[:count], *dropout, causal, *mask]
             attributes = {}
         written = [*operands, *(f"{key} = {print_attribute(value)}" for key, value in attributes.items())]
         types = ", ".join(result.type for result in results)
@@ -226,11 +229,11 @@ class Function:
         )
         return results if several else results[0]
 
-    def attention(self, q, k, v, is_causal):
-        return self.aten("_scaled_dot_product_flash_attention_for_cpu", q, k, v, is_causal=is_causal)
+    def attention(self, q, k, v, is_causal, *mask):
+        return self.aten("_scaled_dot_product_flash_attention_for_cpu", q, k, v, *mask, is_causal=is_causal)
 
-    def attention_gradient(self, g, q, k, v, out, lse, is_causal):
-        values = (g, q, k, v, out, lse)
+    def attention_gradient(self, g, q, k, v, out, lse, is_causal, *mask):
+        values = (g, q, k, v, out, lse, *mask)
         return self.aten("_scaled_dot_product_flash_attention_for_cpu_backward", *values, is_causal=is_causal)
 
     def uniform(self, shaped, seed, position=0, on=None, whole=None):

@@ -115,6 +115,8 @@ def page(outcomes):
     for outcome in outcomes:
         if outcome.answer == "unknown":
             groups.setdefault((outcome.mesh, outcome.why), []).append(outcome.model)
+    if not groups:
+        return "\n".join(lines) + "\n"
     lines += ["", "Unknown, with the first op that has no counterpart, or the reason:", ""]
     lines += ["| mesh | models | op or reason |", "| --- | --- | --- |"]
     lines += [f"| {mesh} | {', '.join(names)} | {why} |" for (mesh, why), names in groups.items()]

@@ -3,6 +3,7 @@
 import json
 import subprocess
 
+import lemma_cases_of_masks as masks
 import lemma_cases_of_rings as rings
 import lemma_programs
 import pytest
@@ -12,6 +13,9 @@ FORWARD = ["not scaled again", "first block as it was", "logarithm without its m
            "one block less", "block twice"]  # fmt: skip
 CAUSAL = ["mask a step late", "mask a step early", "causal on another step"]
 GRADIENT = ["gradients not at home", "gradients exchanged"]
+MASKED = ["mask of another block", "none of another block", "logarithm of none is zero", "largest is -inf", "sum is zero",
+          "sum of one block"]  # fmt: skip
+MASKED_GRADIENT = ["mask of another block, backward", "logarithm is -inf", "gradients not at home"]
 SHAPES = [("dp", (1, 2, 3, 2)), ("tp", (2, 1, 2, 3)), ("cp", (1, 1, 2, 2))]
 
 
@@ -87,6 +91,10 @@ def cases():
                 yield bug, rings.ring, (axis, shape, causal, bug)
             for bug in [None, *GRADIENT, *(CAUSAL[:1] if causal else [])]:
                 yield bug, rings.ring_gradient, (axis, shape, causal, bug)
+        for bug in [None, *MASKED]:
+            yield bug, masks.ring, (axis, shape, bug)
+        for bug in [None, *MASKED_GRADIENT]:
+            yield bug, masks.ring, (axis, shape, bug, True)
     for write in INFINITE:
         yield write.__name__, write, ("tp",)
 
@@ -124,5 +132,5 @@ def test_no_error_in_a_ring_is_proved(outcomes):
     for bug, arguments, gap, is_proved in outcomes:
         assert not (is_proved and not gap <= 1e-9), (bug, arguments, gap)
     # Each of them is one on some mesh.
-    for bug in [*FORWARD, *CAUSAL, *GRADIENT, *(write.__name__ for write in INFINITE)]:
+    for bug in [*FORWARD, *CAUSAL, *GRADIENT, *MASKED, *MASKED_GRADIENT, *(write.__name__ for write in INFINITE)]:
         assert any(other == bug and not gap <= 1e-9 for other, _, gap, _ in outcomes), bug
