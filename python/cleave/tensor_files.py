@@ -16,14 +16,19 @@ from safetensors import torch as safetensors
 _COMPLEX = "complex"
 
 
+def complex_metadata(tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
+    """What a file's metadata says of those of `tensors` that are complex."""
+    names = sorted(name for name, tensor in tensors.items() if tensor.is_complex())
+    return {_COMPLEX: json.dumps(names)} if names else {}
+
+
 def save_file(tensors: Mapping[str, torch.Tensor], path, metadata: Mapping[str, str] | None = None):
     """Writes the tensors under their names."""
-    pairs = sorted(name for name, tensor in tensors.items() if tensor.is_complex())
     stored = {
-        name: torch.view_as_real(tensor.resolve_conj()).contiguous() if name in pairs else tensor
+        name: torch.view_as_real(tensor.resolve_conj()).contiguous() if tensor.is_complex() else tensor
         for name, tensor in tensors.items()
     }
-    everything = dict(metadata or {}) | ({_COMPLEX: json.dumps(pairs)} if pairs else {})
+    everything = dict(metadata or {}) | complex_metadata(tensors)
     safetensors.save_file(stored, path, everything or None)
 
 

@@ -9,7 +9,7 @@ import cleave_path  # noqa: F401
 import cleave
 import pytest
 import torch
-from safetensors.torch import load_file
+from cleave.tensor_files import load_file
 from torch import nn
 
 
@@ -75,6 +75,18 @@ class Mixed(nn.Module):
         with torch.no_grad():
             self.seeded[1].fill_(2).mul_(self.seeded[0])
         self.norm = nn.utils.parametrizations.weight_norm(nn.Linear(3, 3))
+        self.fitted = nn.Parameter(torch.linalg.lstsq(torch.rand(4, 4), torch.rand(4, 4)).solution)
+        self.rotation = nn.utils.parametrizations.orthogonal(nn.Linear(4, 4))  # has operators that meta has not
+        self.register_buffer("phases", torch.polar(torch.ones(3), torch.rand(3)))
+        # What follows depends on values.
+        first, second = self.layers.layers[0].linear1.weight.sum(), torch.randn(4)
+        if first > 0:
+            self.layers.layers[0].linear1.weight.data.neg_()
+        while not (second > 1).any():
+            second = torch.randn(4)
+        self.chosen = nn.Parameter(second * float(self.filters.double().norm()))
+        self.listed = nn.Parameter(torch.tensor(self.chosen.tolist()).flip(0))
+        self.positions = nn.Parameter(torch.nonzero(self.chosen > 1) + torch.rand(1))
         self.recurrent = nn.LSTM(3, 4)
         self.unused = nn.Parameter(torch.zeros(0, 4))
 
@@ -194,6 +206,20 @@ def test_what_cannot_be_recorded_is_refused(tmp_path):
         nn.init.normal_(module.weight, generator=torch.Generator())
         return module
 
+    def own_operator():
+        with torch.device("meta"):
+            module = nn.Linear(4, 4)
+        torch.ops.cleave_test_init.fill_(module.weight.data)
+        return module
+
+    with torch.library._scoped_library("cleave_test_init", "DEF") as library:
+        library.define("fill_(Tensor(a!) x) -> Tensor(a!)")
+        library.impl("fill_", lambda x: x.fill_(1), "CPU")
+        with pytest.raises(
+            cleave.ExportError,
+            match="expected an initialisation by operators that PyTorch has for the meta device, found cleave_test_init::fill_",
+        ):
+            cleave.initialize(own_operator, path)
     for make, message in (
         (fake, "'weight' was made under FakeTensorMode"),
         (other_generator, "expected an initialisation from PyTorch's default generator, found normal_"),

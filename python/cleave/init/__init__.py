@@ -30,7 +30,7 @@ def initialize(make: Callable[[], object], path, *, seed: int = 0) -> pathlib.Pa
     from cleave.init.tensor_file import TensorFile
 
     path = pathlib.Path(path)
-    recorder = Recorder()
+    recorder = Recorder(seed)
     # The caller's random numbers go on as if nothing had been drawn here.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -74,7 +74,6 @@ def initialize(make: Callable[[], object], path, *, seed: int = 0) -> pathlib.Pa
                     for name in names[view]:
                         file.write(name, tensor)
 
-                torch.manual_seed(seed)
                 with torch.no_grad():
                     recorder.replay(names, take)
                 file.close()

@@ -5,7 +5,8 @@ and computed nothing. The same calls on memory, in the same order and from the s
 constructing the module on the CPU makes, bit for bit. Only those calls are made that a parameter or buffer
 depends on, and draws of random numbers that later ones follow. A tensor is in memory from the call that makes
 its value to the last one that reads it, and a parameter is handed out once nothing writes to it any more. So
-the memory needed is what the constructor fills at a time, as a rule one layer.
+the memory needed is what the constructor fills at a time, as a rule one layer. Where the constructor asks for a
+number (`item()`, `if tensor.sum() > 0`, `torch.allclose`), the calls that it depends on are made at once.
 """
 
 from __future__ import annotations
@@ -58,10 +59,16 @@ class _Call:
 
 # These make tensors of Python's numbers; no operator that is called has them.
 _FROM_DATA = {torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor}
+# These make Python's numbers of tensors.
+_TO_DATA = {
+    torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.__bool__, torch.Tensor.__float__, torch.Tensor.__int__,
+    torch.Tensor.__index__, torch.Tensor.__complex__, torch.Tensor.__contains__, torch.Tensor.is_nonzero,
+    torch.Tensor.equal, torch.Tensor.allclose, torch.is_nonzero, torch.equal, torch.allclose,
+}  # fmt: skip
 
 
 class _Data(TorchFunctionMode):
-    """Gives a recorder the values of tensors that are made of Python's numbers."""
+    """Gives a recorder the values of tensors that are made of Python's numbers, and Python those of tensors."""
 
     def __init__(self, recorder: Recorder):
         super().__init__()
@@ -69,6 +76,8 @@ class _Data(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if func in _TO_DATA:
+            args, kwargs = pytree.tree_map_only(torch.Tensor, self._recorder.compute, (args, kwargs))
         made = func(*args, **kwargs)
         if func in _FROM_DATA and made.is_meta:
             if not any(isinstance(leaf, torch.Tensor) and leaf.is_meta for leaf in pytree.tree_leaves(args[-1:])):
@@ -77,10 +86,13 @@ class _Data(TorchFunctionMode):
 
 
 class Recorder(TorchDispatchMode):
-    """Notes each operator that is called while `recording`, and torch.manual_seed."""
+    """Notes each operator that is called while `recording`, and torch.manual_seed; `seed` is what was set before."""
 
-    def __init__(self):
+    def __init__(self, seed: int):
         super().__init__()
+        self._seed = seed
+        self._set_seed = torch.manual_seed
+        self._is_computing = False
         self._numbers: dict[int, int] = {}  # of storages, by identity
         self._storages: list[torch.UntypedStorage] = []  # held, so that no identity is used twice
         self._given: dict[int, torch.UntypedStorage] = {}  # values that were there before
@@ -88,7 +100,7 @@ class Recorder(TorchDispatchMode):
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
-        seed = torch.manual_seed
+        seed = self._set_seed
 
         def manual_seed(value):
             self._calls.append(_Call(seed, (value,), seeds=True))
@@ -103,6 +115,8 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if self._is_computing:
+            return func(*args, **kwargs)
         name = func._schema.name.partition("::")[2]
         for leaf in pytree.tree_leaves((args, kwargs)):
             if isinstance(leaf, torch.Generator) and leaf is not torch.default_generator:
@@ -112,7 +126,10 @@ class Recorder(TorchDispatchMode):
                 )
         taken = pytree.tree_map_only(torch.Tensor, lambda t: self._view(t, given=True), (args, kwargs))
         known = len(self._storages)
-        outcome = func(*args, **kwargs)
+        try:
+            outcome = func(*args, **kwargs)
+        except NotImplementedError:  # no kernel for the meta device, or a shape that depends on values
+            outcome = self._call_on_values(func, args, kwargs)
         results = [self.view(r) for r in pytree.tree_leaves(outcome) if isinstance(r, torch.Tensor)]
         made = {view.storage for view in results if view.storage >= known}
         call = _Call(func, *taken, results, set(), set(made), set(made))
@@ -133,11 +150,39 @@ class Recorder(TorchDispatchMode):
             self._calls.append(call)
         return outcome
 
+    def _call_on_values(self, func, args, kwargs):
+        """The results of an operator, on the meta device, of which only the values say their shapes."""
+        if any(value.alias_info is not None for value in (*func._schema.arguments, *func._schema.returns)):
+            raise ExportError(
+                f"expected an initialisation by operators that PyTorch has for the meta device, found {func.name()}"
+            )
+        outcome = _call_on_cpu(func, *pytree.tree_map_only(torch.Tensor, self.compute, (args, kwargs)))
+        return pytree.tree_map_only(
+            torch.Tensor, lambda t: torch.empty_strided(t.size(), t.stride(), dtype=t.dtype, device="meta"), outcome
+        )
+
     def add_values(self, tensor: torch.Tensor, values: torch.Tensor):
         self._given[self.view(tensor).storage] = values.untyped_storage()
 
     def view(self, tensor: torch.Tensor) -> View:
         return self._view(tensor, given=False)
+
+    def compute(self, tensor: torch.Tensor) -> torch.Tensor:
+        """`tensor` with the values that it has now, while recording."""
+        if not tensor.is_meta:
+            return tensor
+        view = self.view(tensor)
+        values: list[torch.Tensor] = []
+        self._is_computing = True
+        try:
+            if self.find_unfilled([view]):
+                raise ExportError("the constructor asks for the value of a tensor that it gave none")
+            with torch.random.fork_rng(devices=[]), torch.no_grad():
+                given = {number: storage.clone() for number, storage in self._given.items()}
+                self.replay([view], lambda _, value: values.append(value.clone()), given)
+        finally:
+            self._is_computing = False
+        return values[0]
 
     def _view(self, tensor: torch.Tensor, given: bool) -> View:
         storage = tensor.untyped_storage()
@@ -160,12 +205,19 @@ class Recorder(TorchDispatchMode):
         written = {s for call in self._calls for s in call.writes} | self._given.keys()
         return {view for view in views if view.storage not in written and math.prod(view.size)}
 
-    def replay(self, views: Iterable[View], take: Callable[[View, torch.Tensor], None]):
-        """Makes the calls that `views` need, and gives each to `take` as soon as it is what it stays."""
+    def replay(
+        self,
+        views: Iterable[View],
+        take: Callable[[View, torch.Tensor], None],
+        given: dict[int, torch.UntypedStorage] | None = None,
+    ):
+        """Makes the calls that `views` need, and gives each to `take` as soon as it is what it stays. Draws from
+        PyTorch's generator, which it seeds, and writes to what was there before or, instead, to `given`."""
+        self._set_seed(self._seed)
         by_storage: dict[int, list[View]] = {}
         for view in views:
             by_storage.setdefault(view.storage, []).append(view)
-        memory = _Memory(self._storages, self._given)
+        memory = _Memory(self._storages, self._given if given is None else given)
         planned = self._plan(set(by_storage))
         for storage in by_storage.keys() - {s for _, _, ends in planned for s in ends}:
             memory.hand_out(by_storage[storage], take)
@@ -195,6 +247,12 @@ class Recorder(TorchDispatchMode):
         return planned[::-1]
 
 
+def _call_on_cpu(function, args, kwargs):
+    if "device" in kwargs and torch.device(kwargs["device"] or "cpu").type == "meta":
+        kwargs = kwargs | {"device": torch.device("cpu")}
+    return function(*args, **kwargs)
+
+
 class _Memory:
     """The storages that there are at a moment."""
 
@@ -207,12 +265,10 @@ class _Memory:
             call.function(*call.args)
             return
         args, kwargs = pytree.tree_map_only(View, self._tensor, (call.args, call.kwargs))
-        if "device" in kwargs and torch.device(kwargs["device"] or "cpu").type == "meta":
-            kwargs["device"] = torch.device("cpu")
         default_dtype = torch.get_default_dtype()
         torch.set_default_dtype(call.default_dtype)  # operators without a dtype of their own take it
         try:
-            outcome = call.function(*args, **kwargs)
+            outcome = _call_on_cpu(call.function, args, kwargs)
         finally:
             torch.set_default_dtype(default_dtype)
         made = [leaf for leaf in pytree.tree_leaves(outcome) if isinstance(leaf, torch.Tensor)]
