@@ -45,11 +45,12 @@ class Session:
 
     def weight(self, name: str) -> torch.Tensor:
         """A parameter, buffer or constant: the memory in which steps compute."""
-        return self._weights[name]
+        return _named(self._weights, name, f"a weight of the program, found '{name}'")
 
     def optimizer_state(self, parameter: str, slot: str) -> torch.Tensor:
         """A tensor of the optimizer's state, such as slot "exp_avg"."""
-        return self._states[parameter, slot]
+        what = f"a state of the optimizer, found '{slot}' of '{parameter}'"
+        return _named(self._states, (parameter, slot), what)
 
     def step(self, inputs: Mapping[str, torch.Tensor] | Sequence[torch.Tensor]) -> float:
         """Runs a step on a batch, all microbatches along the batch dimension, and returns its loss.
@@ -71,3 +72,9 @@ class Session:
     def result(self, name: str) -> torch.Tensor | None:
         """A value of the last step by its name in dumps ("loss", "output.gradient_norm"), or None."""
         return self._native.result(name)
+
+
+def _named(tensors: Mapping, key, expected: str) -> torch.Tensor:
+    if key not in tensors:
+        raise Error(f"expected {expected}")
+    return tensors[key]

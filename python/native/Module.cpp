@@ -17,6 +17,7 @@
 #include "runtime/train/Agreement.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <ATen/ops/cat.h>
@@ -313,8 +314,10 @@ private:
 
   void checkInputs(const std::vector<at::Tensor> &tensors) const {
     if (tensors.size() != inputs.size())
-      throw Failure("expected " + std::to_string(inputs.size()) + " tensors, found " +
-                    std::to_string(tensors.size()));
+      throw Failure(
+          "expected " + std::to_string(inputs.size()) + " tensors (" +
+          llvm::join(llvm::map_range(inputs, [](auto &value) { return value.name; }), ", ") +
+          "), found " + std::to_string(tensors.size()));
     for (auto [value, tensor] : llvm::zip_equal(inputs, tensors)) {
       TensorType expected = value.type;
       if (value.batch)

@@ -17,6 +17,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/SourceMgr.h"
@@ -124,6 +125,18 @@ llvm::Error python::Program::checkModule(llvm::StringRef what) {
                                  " failed");
 }
 
+/// What MLIR's parsers of pipelines and of passes' options say, in one line: without their names,
+/// and without the pipeline, at which they point.
+static std::string pipelineProblem(llvm::StringRef text) {
+  if (auto [parser, problem] = text.split(": error: "); !problem.empty())
+    return problem.split('\n').first.str();
+  llvm::SmallVector<llvm::StringRef> lines;
+  text.split(lines, '\n', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  for (llvm::StringRef &line : lines)
+    line.consume_front("<Pass-Options-Parser>: ");
+  return llvm::join(lines, "; ");
+}
+
 llvm::Error python::Program::runPasses(llvm::StringRef pipeline) {
   if (impl->before)
     return llvm::createStringError("passes cannot run while the program is being rewritten");
@@ -136,7 +149,7 @@ llvm::Error python::Program::runPasses(llvm::StringRef pipeline) {
     return llvm::createStringError(diagnostics.take(llvm::StringRef(problem).rtrim()) + after);
   };
   if (failed(parsePassPipeline(pipeline, manager, os)))
-    return refuse("");
+    return llvm::createStringError(pipelineProblem(problem));
   std::string failedPass;
   manager.addInstrumentation(std::make_unique<NoteFailedPass>(failedPass));
   OwningOpRef<ModuleOp> copy = impl->module->clone();

@@ -49,8 +49,23 @@ def test_a_pass_that_fails_leaves_the_program_as_it_was():
     before = str(program)
     with pytest.raises(cleave.Error, match=r"(?s)error: .*--verify-schedule failed"):
         program.run_passes("cse,verify-schedule")
-    with pytest.raises(cleave.Error, match="no-such-pass"):
-        program.run_passes("--no-such-pass")
+    assert str(program) == before
+
+
+@pytest.mark.parametrize(
+    ("passes", "text"),
+    {
+        "--no-such-pass": "'no-such-pass' does not refer to a registered pass or pass pipeline",
+        "cse,nope": "'nope' does not refer to a registered pass or pass pipeline",
+        "sync-gradients{axis=dp": "missing closing '}' while processing pass options",
+        "--sync-gradients=axes=dp": "no such option axes; failed to add `sync-gradients` with options `axes=dp`",
+    }.items(),
+)
+def test_passes_that_do_not_exist(passes, text):
+    _, program = traced()
+    before = str(program)
+    with pytest.raises(cleave.Error, match=f"^{re.escape(text)}$"):
+        program.run_passes(passes)
     assert str(program) == before
 
 
@@ -95,6 +110,12 @@ def test_a_session_says_what_it_expects():
         cleave.Session(program, weights={})
     with pytest.raises(cleave.Error, match="has no learning rate of parameter group 0"):
         session.set_learning_rate(0, 0.1)
+    with pytest.raises(cleave.Error, match=re.escape("expected 2 tensors (tokens, targets), found 1")):
+        session.step([spec.args[0]])
+    with pytest.raises(cleave.Error, match="expected a weight of the program, found 'head'"):
+        session.weight("head")
+    with pytest.raises(cleave.Error, match="expected a state of the optimizer, found 'exp_avg' of 'head'"):
+        session.optimizer_state("head", "exp_avg")
     session.step([spec.args[0], spec.targets[0]])
 
 

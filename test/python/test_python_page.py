@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import cleave_path
+import pytest
 
 PAGE = cleave_path.SOURCE / "docs" / "python.md"
 RANKS = "torch.distributed.init_process_group"
@@ -30,13 +31,34 @@ assert str(program).count('approximate = "tanh"') == 2 and costs.parameter_bytes
     assert pathlib.Path(tmp_path, "step.mlir").exists() and pathlib.Path(tmp_path, "step.safetensors").exists()
 
 
-def test_the_ways_to_lay_out_are_those_that_run():
-    """The page's lines for several ranks are calls of what test_compile_step_ranks.py trains by."""
-    block = next(b for b in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if RANKS in b)
-    calls = [line for line in block.splitlines() if "cleave.compile_step(" in line]
-    assert len(calls) == 3
-    for call in calls:
-        compile(call.replace("{...}", "{}"), str(PAGE), "exec")
+def layouts():
+    """The page's ways to lay a step out: how many ranks each is for, and its lines."""
+    first, *_ = blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    begin, *ways = re.split(r"\n(?=plan =|pipeline =|step =)", next(block for block in blocks if RANKS in block))
+    setup, lines = first[: first.index("step =")] + begin + "\n", ""
+    for way in ways:
+        lines += way + "\n"
+        if ranks := re.search(r"# (\d) ranks$", way.rstrip()):
+            yield int(ranks[1]), setup + lines
+            lines = ""
+
+
+@pytest.mark.parametrize(("ranks", "code"), layouts(), ids=["dp", "dp x tp", "pipeline"])
+def test_the_ways_to_lay_out(tmp_path, ranks, code):
+    check = """
+examples = torch.randn(16, 8, generator=torch.Generator().manual_seed(1))
+first = step(examples, examples[:, :4].argmax(1)).loss.item()
+for _ in range(5):
+    out = step(examples, examples[:, :4].argmax(1))
+assert 0 < out.loss.item() < first, (first, out.loss)
+torch.distributed.destroy_process_group()
+"""
+    script = tmp_path / "ways.py"
+    script.write_text(code + check)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", script]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert ran.returncode == 0, ran.stderr[-4000:]
 
 
 def test_the_tutorial(tmp_path):
