@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import itertools
 import operator
@@ -156,6 +157,7 @@ def _gradients_in_forward() -> Iterator[None]:
     gradient is lost, which here is in the same graph.
     """
     before = TensorVariable.method_requires_grad_
+    listed = vars(TensorVariable).get("tp_methods")  # where 2.15 finds its methods
     check = "_check_requires_grad_intermediate_outputs"
     checked = vars(OutputGraph).get(check)
 
@@ -167,6 +169,9 @@ def _gradients_in_forward() -> Iterator[None]:
         return self
 
     TensorVariable.method_requires_grad_ = requires_grad_
+    if listed:
+        method = dataclasses.replace(listed["requires_grad_"], handler=requires_grad_)
+        TensorVariable.tp_methods = {**listed, "requires_grad_": method}
     if checked:
         setattr(OutputGraph, check, lambda *args: None)
     options = {"trace_autograd_ops": True} if hasattr(torch._dynamo.config, "trace_autograd_ops") else {}
@@ -175,6 +180,8 @@ def _gradients_in_forward() -> Iterator[None]:
             yield
     finally:
         TensorVariable.method_requires_grad_ = before
+        if listed:
+            TensorVariable.tp_methods = listed
         if checked:
             setattr(OutputGraph, check, checked)
 
