@@ -49,6 +49,7 @@ MODELS = {
             "n_routed_experts": 4, "moe_intermediate_size": 8, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 0,
         },
     ),
+    "ernie": ("Ernie4_5_Moe", {"moe_num_experts": 4, "moe_intermediate_size": 8, "moe_layer_start_index": 0}),
     "granite": ("GraniteMoe", {"num_local_experts": 4}),
     "granite with a shared expert": ("GraniteMoeShared", {"num_local_experts": 4, "shared_intermediate_size": 16}),
     "jetmoe": ("JetMoe", {"num_local_experts": 4, "kv_channels": 8, "num_key_value_heads": 1}),

@@ -127,6 +127,27 @@ def _qwen2(add: Callable) -> Callable:
     return forward
 
 
+def _ernie(add: Callable) -> Callable:
+    """Weights in float32, of experts chosen by corrected ones, and experts that all tokens share."""
+
+    def forward(self, hidden_states):
+        tokens = hidden_states.view(-1, hidden_states.shape[-1])
+        shared = None if self.shared_experts is None else self.shared_experts(tokens)
+        with torch.autocast(device_type=tokens.device.type, enabled=False):
+            logits = self.gate(tokens.float())
+            weights = logits.softmax(1, dtype=torch.float)
+            _, chosen = torch.topk(self.moe_statics(weights), self.top_k, dim=-1)
+            weights = torch.gather(weights, dim=-1, index=chosen)
+            weights = weights / torch.clamp(weights.sum(dim=-1, keepdim=True), min=self.norm_min)
+            weights = weights.to(tokens.dtype)
+        total = add(self.experts, tokens, chosen, weights)
+        if shared is not None:
+            total = total + shared
+        return total.reshape(hidden_states.shape), logits
+
+    return forward
+
+
 def _deepseek(add: Callable) -> Callable:
     def moe(self, hidden_states, topk_indices, topk_weights):
         total = add(self.experts, hidden_states, topk_indices, topk_weights, topk_weights.dtype)
@@ -274,6 +295,7 @@ _MIXTRAL = _sparse_experts(_mixtral, "16ab473c41862c54", ("w1", "w3", "w2"), "72
 _QWEN3 = _sparse_experts(_qwen3, "21b88637319fb0e3", _GATED, _GATED_SOURCE)
 _OLMOE = _sparse_experts(_qwen3, "e124b2dc9d922f2e", _GATED, _GATED_SOURCE)
 _QWEN2 = _sparse_experts(_qwen2, "90d4dbc10f27aae9", _GATED, "43ad9e4df02576fa")
+_ERNIE = _sparse_experts(_ernie, "9985442291c997f7", _GATED, _GATED_SOURCE)
 _QWEN3_NEXT = _sparse_experts(_qwen2, "90d4dbc10f27aae9", _GATED, _GATED_SOURCE)
 _DEEPSEEK = _sparse_experts(_deepseek, "d829e6212e66ee23", _GATED, _GATED_SOURCE, method="moe")
 
@@ -304,6 +326,7 @@ EXPERT_BLOCKS = {
         _QWEN3_NEXT, "qwen3_next.modeling_qwen3_next.Qwen3Next",
         "qwen3_omni_moe.modeling_qwen3_omni_moe.Qwen3OmniMoeTalkerText",
     ),
+    **_sparse_families(_ERNIE, "ernie4_5_moe.modeling_ernie4_5_moe.Ernie4_5_Moe"),
     **_sparse_families(_QWEN2, "qwen2_moe.modeling_qwen2_moe.Qwen2Moe"),
     **_sparse_families(
         _DEEPSEEK, "deepseek_v3.modeling_deepseek_v3.DeepseekV3", "glm4_moe.modeling_glm4_moe.Glm4Moe",
