@@ -1,9 +1,9 @@
 //===- EmptyMeaning.cpp - sums of exponentials of which nothing is left -----===//
 //
-// A mask may take all keys of a row from a block. Then the block's sum of exponentials is 0, and its
-// logarithm -inf, which kernels do not give: they take 1 for the sum. Ranks that merge blocks put
-// -inf there, where the mask's greatest number is -inf, and keep what they subtract and divide by
-// numbers: 0 where a maximum is -inf, 1 where a sum is 0.
+// A mask may take all keys of a row from a block. Then the block's sum of exponentials is 0, and
+// its logarithm -inf, which kernels do not give: they take 1 for the sum. Ranks that merge blocks
+// put -inf there, where the mask's greatest number is -inf, and keep what they subtract and divide
+// by numbers: 0 where a maximum is -inf, 1 where a sum is 0.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,8 +42,8 @@ bool Evaluator::isBottomWhereZero(const Meaning &greatest, const Meaning &total)
   SmallVector<Var> read;
   Meaning mask = greatest;
   // Of one key, and of a mask that is the same for all keys, it is the number itself.
-  if (greatest.size() == 1 && greatest[0].coefficient == Rational(1) &&
-      greatest[0].bound.empty() && greatest[0].guards.empty() &&
+  if (greatest.size() == 1 && greatest[0].coefficient == Rational(1) && greatest[0].bound.empty() &&
+      greatest[0].guards.empty() &&
       terms.get(greatest[0].reference.term).core.tag == Core::Tag::Max)
     mask = terms.getOperands(greatest[0].reference, &read)[0];
   std::optional<std::vector<Case>> regions = listCases(terms, {&mask, &total}, places);
