@@ -47,6 +47,7 @@ def main():
     if rank == 1:
         stop(way.split("-")[0], folder, step)
     if way.endswith("interrupted"):
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
         threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     begin = time.monotonic()
     try:

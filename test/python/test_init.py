@@ -75,7 +75,6 @@ class Mixed(nn.Module):
         with torch.no_grad():
             self.seeded[1].fill_(2).mul_(self.seeded[0])
         self.norm = nn.utils.parametrizations.weight_norm(nn.Linear(3, 3))
-        self.fitted = nn.Parameter(torch.linalg.lstsq(torch.rand(4, 4), torch.rand(4, 4)).solution)
         self.rotation = nn.utils.parametrizations.orthogonal(nn.Linear(4, 4))  # has operators that meta has not
         self.register_buffer("phases", torch.polar(torch.ones(3), torch.rand(3)))
         # What follows depends on values.
