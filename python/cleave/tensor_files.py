@@ -16,6 +16,11 @@ from safetensors import torch as safetensors
 _COMPLEX = "complex"
 
 
+def as_real(tensor: torch.Tensor) -> torch.Tensor:
+    """What is stored of a tensor: a complex one as pairs."""
+    return torch.view_as_real(tensor.resolve_conj()).contiguous() if tensor.is_complex() else tensor
+
+
 def complex_metadata(tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
     """What a file's metadata says of those of `tensors` that are complex."""
     names = sorted(name for name, tensor in tensors.items() if tensor.is_complex())
@@ -24,10 +29,7 @@ def complex_metadata(tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
 
 def save_file(tensors: Mapping[str, torch.Tensor], path, metadata: Mapping[str, str] | None = None):
     """Writes the tensors under their names."""
-    stored = {
-        name: torch.view_as_real(tensor.resolve_conj()).contiguous() if tensor.is_complex() else tensor
-        for name, tensor in tensors.items()
-    }
+    stored = {name: as_real(tensor) for name, tensor in tensors.items()}
     everything = dict(metadata or {}) | complex_metadata(tensors)
     safetensors.save_file(stored, path, everything or None)
 

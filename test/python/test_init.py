@@ -205,6 +205,10 @@ def test_what_cannot_be_recorded_is_refused(tmp_path):
         nn.init.normal_(module.weight, generator=torch.Generator())
         return module
 
+    def value_of_none():
+        with torch.device("meta"):
+            torch.empty(()).item()
+
     def own_operator():
         with torch.device("meta"):
             module = nn.Linear(4, 4)
@@ -221,6 +225,7 @@ def test_what_cannot_be_recorded_is_refused(tmp_path):
             cleave.initialize(own_operator, path)
     for make, message in (
         (fake, "'weight' was made under FakeTensorMode"),
+        (value_of_none, "the constructor asks for the value of a tensor that it gave none"),
         (other_generator, "expected an initialisation from PyTorch's default generator, found normal_"),
         (lambda: 3, "expected a cleave.ExportSpec or a torch.nn.Module, found a value of type int"),
     ):

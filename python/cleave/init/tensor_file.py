@@ -9,16 +9,12 @@ from collections.abc import Mapping
 
 import torch
 
-from cleave.tensor_files import complex_metadata
+from cleave.tensor_files import as_real, complex_metadata
 
 _DTYPES = {
     torch.bool: "BOOL", torch.uint8: "U8", torch.int8: "I8", torch.int16: "I16", torch.int32: "I32",
     torch.int64: "I64", torch.float16: "F16", torch.bfloat16: "BF16", torch.float32: "F32", torch.float64: "F64",
 }  # fmt: skip
-
-
-def _as_real(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 class TensorFile:
@@ -28,7 +24,7 @@ class TensorFile:
         self._offsets: dict[str, int] = {}
         metadata = complex_metadata(tensors)
         header: dict[str, object] = {"__metadata__": metadata} if metadata else {}
-        pairs = {name: _as_real(tensor) for name, tensor in tensors.items()}
+        pairs = {name: as_real(tensor) for name, tensor in tensors.items()}
         end = 0
         # As safetensors does: larger element types first, so that all are aligned.
         for name, tensor in sorted(pairs.items(), key=lambda item: (-item[1].element_size(), item[0])):
@@ -48,7 +44,7 @@ class TensorFile:
 
     def write(self, name: str, tensor: torch.Tensor):
         self._file.seek(self._begin + self._offsets.pop(name))
-        flat = _as_real(tensor.detach()).contiguous().reshape(-1)
+        flat = as_real(tensor.detach()).contiguous().reshape(-1)
         if flat.numel():
             self._file.write(flat.view(torch.uint8).numpy())
 
