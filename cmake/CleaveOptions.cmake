@@ -17,6 +17,8 @@ if(CLEAVE_LLD)
   # -B: the compiler driver would otherwise pick an older lld from PATH.
   add_link_options(-fuse-ld=lld -B/usr/lib/llvm-22/bin)
 endif()
+# LLVM's libraries name Z3 as theirs; what nothing calls need not be there where a program is taken to.
+add_link_options(LINKER:--as-needed)
 find_program(CLEAVE_CCACHE ccache)
 if(CLEAVE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Paths relative to the checkout, so that clones share what is built; the
