@@ -45,7 +45,7 @@ from dashboard_steps import Step  # noqa: E402
 
 import cleave  # noqa: E402
 import cleave.partitioner  # noqa: E402
-from cleave.export.pytorch import min_cut_partition, partitioner_class  # noqa: E402
+from cleave.export.pytorch_compile import min_cut_partition, partitioner_class  # noqa: E402
 
 ENDED = "its process ended"
 RESULTS = ROOT / "bench" / "results" / "torch_compile.md"

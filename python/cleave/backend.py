@@ -17,13 +17,13 @@ import torch
 from cleave.errors import Error
 from cleave.export.custom_functions import connect_results
 from cleave.export.errors import ExportError, ExportNote
-from cleave.export.pytorch import (
+from cleave.export.pytorch import unset_fake_temporarily
+from cleave.export.pytorch_compile import (
     aot_backend,
     asks_for_dynamic_shapes,
     demanded_symbol,
     make_static,
     save_all_partition,
-    unset_fake_temporarily,
     without_forward_draws,
 )
 from cleave.export.random_ops import unused_draws_kept

@@ -18,14 +18,8 @@ import torch
 
 from cleave.errors import Error
 from cleave.export.joint_text import JointText, is_tangent
-from cleave.export.pytorch import (
-    extract_parts,
-    joint_results,
-    mend_masked_constants,
-    min_cut_partition,
-    partitioner_class,
-    unset_fake_temporarily,
-)
+from cleave.export.pytorch import unset_fake_temporarily
+from cleave.export.pytorch_compile import extract_parts, joint_results, mend_masked_constants, min_cut_partition, partitioner_class
 from cleave.native import native
 from cleave.programs import Program
 

@@ -22,7 +22,7 @@ from cleave.export.checks import outcome_without_raising
 from cleave.export.constants import NotConstant, constant_value
 from cleave.export.outside_draws import is_drawn_outside
 from cleave.export.paths import short_path
-from cleave.export.pytorch import BYTECODE_TRANSLATORS, VariableTracker, constant, traced_input, traced_node
+from cleave.export.pytorch_tracing import BYTECODE_TRANSLATORS, VariableTracker, constant, traced_input, traced_node
 from cleave.export.weightless import has_values
 
 _MIRRORED = {

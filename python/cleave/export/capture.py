@@ -25,16 +25,8 @@ from cleave.export.outside_draws import outside_draws, refusal, refuse_uses
 from cleave.export.parameter_hooks import add_parameter_hooks, parameter_hooks
 from cleave.export.patches import patched
 from cleave.export.paths import short_path
-from cleave.export.pytorch import (
-    TRACER_LOGS,
-    erase_assertions,
-    erase_unused_numbers,
-    joint_graph,
-    pytree,
-    reset_tracer,
-    trace_forward,
-    tracer_config,
-)
+from cleave.export.pytorch import erase_assertions, erase_unused_numbers, pytree
+from cleave.export.pytorch_tracing import TRACER_LOGS, joint_graph, reset_tracer, trace_forward, tracer_config
 from cleave.export.random_ops import spell_out_normals, unused_draws_kept
 from cleave.export.spec import ExportSpec
 from cleave.export.strides import settle_strides

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import fx
 
-from cleave.export.pytorch import without_tracing
+from cleave.export.pytorch_tracing import without_tracing
 
 _IN_PLACE = {operator.setitem} | {
     getattr(operator, name) for name in dir(operator) if name.startswith("i") and name[1:] in dir(operator)

@@ -16,14 +16,7 @@ import torch
 
 from cleave.export.errors import ExportError
 from cleave.export.locations import place
-from cleave.export.pytorch import (
-    VariableTracker,
-    end_trace,
-    python_draws,
-    tracer_config,
-    traced_node,
-    value_of_function,
-)
+from cleave.export.pytorch_tracing import VariableTracker, end_trace, python_draws, tracer_config, traced_node, value_of_function
 
 _DRAWN_OUTSIDE = "drawn_outside"  # in a node's `meta`
 
