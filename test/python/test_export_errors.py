@@ -165,7 +165,7 @@ class Seeds(Base):
 
 class SizeOfValues(Base):
     def forward(self, x):
-        first = torch.tensor([1, 2])[0]
+        first = (x.sum() > 0).long()
         return self.l(x)[:, : len(torch.arange(first, 3))]
 
 

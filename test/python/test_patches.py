@@ -50,6 +50,14 @@ MODELS = {
         },
     ),
     "ernie": ("Ernie4_5_Moe", {"moe_num_experts": 4, "moe_intermediate_size": 8, "moe_layer_start_index": 0}),
+    "phimoe": ("Phimoe", {"num_local_experts": 4}),
+    "jamba": (
+        "Jamba",
+        {
+            "num_experts": 4, "expert_layer_period": 1, "expert_layer_offset": 0, "attn_layer_period": 2, "attn_layer_offset": 1,
+            "mamba_d_state": 4, "mamba_d_conv": 2, "mamba_dt_rank": 4, "use_mamba_kernels": False, "pad_token_id": 0,
+        },
+    ),
     "granite": ("GraniteMoe", {"num_local_experts": 4}),
     "granite with a shared expert": ("GraniteMoeShared", {"num_local_experts": 4, "shared_intermediate_size": 16}),
     "jetmoe": ("JetMoe", {"num_local_experts": 4, "kv_channels": 8, "num_key_value_heads": 1}),
@@ -101,6 +109,53 @@ def run(path, spec):
     weights = load_file(path.with_suffix(".safetensors"))
     found = interpreter.run("microbatch", microbatch_values(interpreter, weights, spec))
     return found, testing.evaluate(spec, seed=7)
+
+
+STATE_SPACE = {
+    "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_n_groups": 1, "mamba_d_state": 4, "mamba_d_conv": 2, "mamba_expand": 2,
+    "mamba_chunk_size": 4,
+}  # fmt: skip
+MASKED = {
+    "FalconH1": STATE_SPACE | {"mamba_d_ssm": 32},
+    "Bamba": STATE_SPACE | {"attn_layer_indices": [1], "partial_rotary_factor": 0.5},
+    "GraniteMoeHybrid": STATE_SPACE
+    | {"num_local_experts": 4, "layer_types": ["mamba", "attention"], "shared_intermediate_size": 16},
+    "Jamba": MODELS["jamba"][1],
+    "Qwen3Next": {
+        "num_experts": 4, "moe_intermediate_size": 8, "shared_expert_intermediate_size": 8, "linear_num_value_heads": 2,
+        "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+        "layer_types": ["linear_attention", "full_attention"],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("padding", [0, 3], ids=["all", "padded"])
+@pytest.mark.parametrize("family", MASKED)
+def test_masks_that_may_hide_nothing(tmp_path, family, padding):
+    """Models that ask for that leave the mask out; the program, for which it is data, multiplies by ones."""
+    import transformers
+
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{family}Config")(**SMALL | MASKED[family])
+    model = getattr(transformers, f"{family}ForCausalLM")(config).train()
+    tokens = torch.randint(3, 64, (2, 8))
+    mask = torch.ones_like(tokens)
+    mask[1, :padding] = 0
+    inputs = {"input_ids": tokens, "attention_mask": mask, "labels": tokens.clone(), "use_cache": False}
+    spec = cleave.ExportSpec(model, (), inputs, mode="joint", name="masked")
+    method = "_update_linear_attn_mask" if family == "Qwen3Next" else "_update_mamba_mask"
+    before = getattr(type(model.model), method)
+    with pytest.warns(cleave.ExportNote, match=f"{family}Model multiplies by its mask without asking whether it hides something"):
+        path = cleave.export_spec(spec, tmp_path)
+    assert getattr(type(model.model), method) is before
+    found, expected = run(path, spec)
+    assert torch.equal(found["loss"], expected["loss"])
+    rounded = [name for name, value in expected.items() if not torch.equal(found[name], value)]
+    assert not rounded or any("expert" in name for name in expected)
+    largest = max(value.abs().max() for value in expected.values())
+    for name in rounded:
+        # By experts, as above.
+        assert (found[name] - expected[name]).abs().max() <= 2**-20 * largest, name
 
 
 @pytest.mark.parametrize("iterations", [1, 2])
@@ -250,7 +305,7 @@ def test_recurrent_gemma_keeps_the_normalization_of_eager_mode(tmp_path):
 
 # What their exports say.
 OTHERS = {
-    "Funnel": "FunnelAttentionStructure computes positions as numbers",
+    "Funnel": "the numbers of tensors at transformers/models/funnel/modeling_funnel.py",
     "ProphetNet": "ProphetNetDecoder makes its attention's bias without writing into views",
     "SwitchTransformers": "SwitchTransformersSparseMLP is traced as products of tokens sorted by expert",
     "Wav2Vec2": "Wav2Vec2FeatureEncoder is traced without asking for its input's gradient",

@@ -12,18 +12,16 @@ from __future__ import annotations
 
 import contextlib
 import dis
-import linecache
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 
 from cleave.export.checks import outcome_without_raising
-from cleave.export.constants import NotConstant, constant_value
+from cleave.export.constants import Constants, NotConstant
+from cleave.export.locations import statement
 from cleave.export.outside_draws import is_drawn_outside
-from cleave.export.paths import short_path
-from cleave.export.pytorch_tracing import BYTECODE_TRANSLATORS, VariableTracker, constant, traced_input, traced_node
-from cleave.export.weightless import has_values
+from cleave.export.pytorch_tracing import BYTECODE_TRANSLATORS, VariableTracker, constant, traced_node
 
 _MIRRORED = {
     operator.lt: operator.gt, operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le,
@@ -44,14 +42,13 @@ _NOT = dis.opmap["UNARY_NOT"]
 
 
 class Branches:
-    """data: the tensors that differ from call to call, or from run to run; forward's others are constants.
-    notes: what was decided, a sentence for each branch of the source.
+    """notes: what was decided, a sentence for each branch of the source.
     refusal: why the branch that stopped the trace is none of these; None if it is on no random number.
     depends_on_data: whether a branch on a number taken from a tensor stopped the trace.
     """
 
-    def __init__(self, data: Iterable[torch.Tensor]):
-        self._data = {id(tensor) for tensor in data}
+    def __init__(self, constants: Constants):
+        self._constants = constants
         self.notes: list[str] = []
         self.refusal: str | None = None
         self.depends_on_data = False
@@ -95,7 +92,7 @@ class Branches:
         is_taken = outcome_without_raising(translator, instruction)
         if is_taken is None:
             return None
-        where, code = _statement(translator)
+        where, code = statement(translator)
         self._add(f"the program does not check what forward raises for{where}{code}")
         return is_taken == ("IF_TRUE" in name)
 
@@ -125,7 +122,7 @@ class Branches:
         compared = _comparison(node)
         if compared is None:
             try:
-                outcome = bool(constant_value(node, self._constant))
+                outcome = bool(self._constants.value(node))
             except NotConstant:
                 return None
             self._note(translator, outcome, "it is computed from constants alone")
@@ -141,24 +138,13 @@ class Branches:
         self._note(translator, outcome, f"a random number in [0, 1) is compared with {number:g}")
         return outcome
 
-    def _constant(self, placeholder: torch.fx.Node) -> torch.Tensor | None:
-        tensor = traced_input(placeholder)
-        return None if tensor is None or id(tensor) in self._data or not has_values(tensor) else tensor
-
     def _note(self, translator, outcome: bool, reason: str):
-        where, code = _statement(translator)
+        where, code = statement(translator)
         self._add(f"the condition{where}{code} is always {'true' if outcome else 'false'}: {reason}")
 
     def _add(self, note: str):
         if note not in self.notes:
             self.notes.append(note)
-
-
-def _statement(translator) -> tuple[str, str]:
-    """Where the statement is that is being traced, and its text in parentheses."""
-    file, line = translator.f_code.co_filename, translator.lineno
-    code = linecache.getline(file, line).strip()
-    return f" at {short_path(file)}:{line}", f" ('{code}')" if code else ""
 
 
 def _is_taken_from_tensor(node: torch.fx.Node | None) -> bool:

@@ -14,10 +14,13 @@ import torch
 from torch import nn
 
 from cleave.export.branches import Branches
+from cleave.export.constant_numbers import constant_numbers
+from cleave.export.constants import Constants
 from cleave.export.custom_functions import connect_results
 from cleave.export.errors import ExportError
 from cleave.export.fake_kernels import STATIC_COUNTS, fake_kernels
 from cleave.export.gradient_cuts import refuse_hooks, show_gradient_cuts
+from cleave.export.held_tensors import HeldTensors
 from cleave.export.inputs import Signature
 from cleave.export.locations import frames, is_exporter, is_library
 from cleave.export.operators import COLLECTIVE, NUMBER_OF_TENSOR
@@ -122,7 +125,10 @@ def capture(spec: ExportSpec) -> Capture:
     step = _Step(spec, signature)
     tensors = tuple(i.value for i in signature.inputs)
     grad_mode = torch.enable_grad() if spec.mode == "joint" else torch.no_grad()
-    branches, notes = Branches([*tensors, *step.parameters(), *step.buffers()]), []
+    constants, notes = Constants([*tensors, *step.parameters(), *step.buffers()]), []
+    branches = Branches(constants)
+    trained = {name.removeprefix("module."): p for name, p in step.named_parameters() if p.requires_grad}
+    held = HeldTensors(constants, trained if spec.mode == "joint" else {})
     if spec.mode == "joint":
         refuse_hooks(step, spec.gradients)
     hooks = parameter_hooks(step) if spec.mode == "joint" else {}
@@ -130,7 +136,7 @@ def capture(spec: ExportSpec) -> Capture:
     try:
         with _left_as_found(step), grad_mode, _tracer_options(notes), _quiet(), unused_draws_kept():
             tensors = with_stand_ins(step, tensors)
-            with branches.decided(), patched(step, notes), outside_draws():
+            with held.traced(), branches.decided(), constant_numbers(constants, notes), patched(step, notes), outside_draws():
                 traced = trace_forward(step, tensors)
             refuse_uses(traced.graph)
             connect_results(traced)

@@ -20,6 +20,7 @@ writes. Without the padding, products are those of groups of other sizes, which 
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
 
 import torch
@@ -144,6 +145,32 @@ def _ernie(add: Callable) -> Callable:
         if shared is not None:
             total = total + shared
         return total.reshape(hidden_states.shape), logits
+
+    return forward
+
+
+def _phimoe(add: Callable) -> Callable:
+    """Two experts, drawn by the model's own function."""
+
+    def forward(self, hidden_states):
+        if self.training and self.input_jitter_noise > 0:
+            low, high = 1.0 - self.input_jitter_noise, 1.0 + self.input_jitter_noise
+            hidden_states *= torch.empty_like(hidden_states).uniform_(low, high)
+        tokens = hidden_states.view(-1, hidden_states.shape[-1])
+        logits = self.gate(tokens)
+        draw = sys.modules[type(self).__module__].sparsemixer
+        weights, chosen = draw(logits, jitter_eps=self.router_jitter_noise, training=self.training)
+        return add(self.experts, tokens, chosen, weights).reshape(hidden_states.shape), logits
+
+    return forward
+
+
+def _jamba(add: Callable) -> Callable:
+    def forward(self, hidden_states):
+        tokens = hidden_states.view(-1, hidden_states.shape[-1])
+        logits = self.router(tokens)
+        weights, chosen = torch.topk(logits.softmax(1, dtype=torch.float), self.top_k, dim=-1)
+        return add(self.experts, tokens, chosen, weights.to(tokens.dtype)).reshape(hidden_states.shape), logits
 
     return forward
 
@@ -296,6 +323,8 @@ _QWEN3 = _sparse_experts(_qwen3, "21b88637319fb0e3", _GATED, _GATED_SOURCE)
 _OLMOE = _sparse_experts(_qwen3, "e124b2dc9d922f2e", _GATED, _GATED_SOURCE)
 _QWEN2 = _sparse_experts(_qwen2, "90d4dbc10f27aae9", _GATED, "43ad9e4df02576fa")
 _ERNIE = _sparse_experts(_ernie, "9985442291c997f7", _GATED, _GATED_SOURCE)
+_PHIMOE = _sparse_experts(_phimoe, "17bbc18e70820001", ("w1", "w3", "w2"), "725157515d19e80f")
+_JAMBA = _sparse_experts(_jamba, "a77251f20f2c91e0", _GATED, _GATED_SOURCE)
 _QWEN3_NEXT = _sparse_experts(_qwen2, "90d4dbc10f27aae9", _GATED, _GATED_SOURCE)
 _DEEPSEEK = _sparse_experts(_deepseek, "d829e6212e66ee23", _GATED, _GATED_SOURCE, method="moe")
 
@@ -327,6 +356,8 @@ EXPERT_BLOCKS = {
         "qwen3_omni_moe.modeling_qwen3_omni_moe.Qwen3OmniMoeTalkerText",
     ),
     **_sparse_families(_ERNIE, "ernie4_5_moe.modeling_ernie4_5_moe.Ernie4_5_Moe"),
+    **_sparse_families(_PHIMOE, "phimoe.modeling_phimoe.Phimoe"),
+    **_sparse_families(_JAMBA, "jamba.modeling_jamba.Jamba"),
     **_sparse_families(_QWEN2, "qwen2_moe.modeling_qwen2_moe.Qwen2Moe"),
     **_sparse_families(
         _DEEPSEEK, "deepseek_v3.modeling_deepseek_v3.DeepseekV3", "glm4_moe.modeling_glm4_moe.Glm4Moe",

@@ -13,11 +13,13 @@ from cleave.export.locations import Locations, place
 from cleave.export.operators import (
     SAME_AS,
     OperatorWriter,
+    argument_types,
     as_scalar_overload,
     bind,
     check_call,
     has_number_for_tensor,
     integers_to_widen,
+    is_tensor_type,
     kernel_result_types,
     result_types,
     schema_name,
@@ -154,8 +156,9 @@ class GraphWriter:
         if has_number_for_tensor(overload, bound):
             scalar = as_scalar_overload(overload, bound)
             if scalar is None:
-                raise Unsupported(f"a number where {schema_name(overload)} takes a tensor")
-            overload = scalar
+                bound = self._with_constants(node, overload, bound, value)
+            else:
+                overload = scalar
         text, operand_types = self._writer.write(overload, bound, value)
         types = kernel_result_types(overload, value, bound, self._types.__getitem__)
         self._emit(node, text, operand_types, types)
@@ -164,19 +167,38 @@ class GraphWriter:
         """The arguments with floats for integers, where the process's default type is not the program's."""
         widened = {}
         for source in dict.fromkeys(integers_to_widen(overload, bound, value)):
-            made = torch.fx.Graph().placeholder(f"{source.name}_float")
-            made.meta["val"] = source.meta["val"].to(value.dtype)
-            text, types = self._writer.write(
-                torch.ops.aten._to_copy.default, {"self": source, "dtype": value.dtype}, made.meta["val"]
+            arguments = {"self": source, "dtype": value.dtype}
+            widened[source] = self._add_before(
+                node, f"{source.name}_float", torch.ops.aten._to_copy.default, arguments, source.meta["val"].to(value.dtype)
             )
-            self._values[made], self._types[made] = self._names.fresh(made.name), tensor_type(made.meta["val"])
-            self._body.append(
-                f"{self._values[made]} = {text}{self._discardable(node)} : ({types}) -> {self._types[made]} "
-                + self._locations.of(node)
-            )
-            widened[source] = made
         return {name: widened.get(argument, argument) if isinstance(argument, torch.fx.Node) else argument
                 for name, argument in bound.items()}  # fmt: skip
+
+    def _with_constants(self, node: torch.fx.Node, overload: OpOverload, bound, value):
+        """The arguments with tensors without dimensions for numbers, as `torch.add(0.5, x)` has one. The kernel rounds such a
+        number to the result's type."""
+        types = argument_types(overload)
+        changed = {}
+        for name, argument in bound.items():
+            if is_tensor_type(types[name]) and isinstance(argument, (bool, int, float, complex)):
+                if not isinstance(value, torch.Tensor) or overload.namespace != "aten":
+                    raise Unsupported(f"a number where {schema_name(overload)} takes a tensor")
+                arguments = {"size": [], "fill_value": argument, "dtype": value.dtype}
+                result = value.new_empty(())
+                changed[name] = self._add_before(node, f"{node.name}_{name}", torch.ops.aten.full.default, arguments, result)
+        return bound | changed
+
+    def _add_before(self, node: torch.fx.Node, name: str, overload: OpOverload, bound, value: torch.Tensor) -> torch.fx.Node:
+        """A call that the graph does not have, before that of `node`."""
+        made = torch.fx.Graph().placeholder(name)
+        made.meta["val"] = value
+        text, types = self._writer.write(overload, bound, value)
+        self._values[made], self._types[made] = self._names.fresh(name), tensor_type(value)
+        self._body.append(
+            f"{self._values[made]} = {text}{self._discardable(node)} : ({types}) -> {self._types[made]} "
+            + self._locations.of(node)
+        )
+        return made
 
     def _write_random(self, node: torch.fx.Node, bound, value):
         if not node.users:

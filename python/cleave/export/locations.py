@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import re
 
@@ -64,6 +65,23 @@ def module_path(node: torch.fx.Node) -> str:
         if path == root:
             return "" if root == "module" else "loss"
     return path.removeprefix("module.")
+
+
+def statement(translator) -> tuple[str, str]:
+    """Where the statement of the model is that is being traced, and its text in parentheses."""
+    outer = translator
+    while outer is not None and (is_library(outer.f_code.co_filename) or is_exporter(outer.f_code.co_filename)):
+        outer = outer.parent
+    translator = outer or translator
+    file, line = translator.f_code.co_filename, translator.lineno
+    code = linecache.getline(file, line).strip()
+    return f" at {short_path(file)}:{line}", f" ('{code}')" if code else ""
+
+
+def attribute(source: str) -> str:
+    """The name for a message of what Dynamo calls L['self'].module.encoder.table; what is no attribute it names so, too."""
+    name = _SUBSCRIPT.sub(lambda m: "." + (m.group(1) or m.group(2)), source.removeprefix("L['self']")).removeprefix(".")
+    return f"'{name.removeprefix('module.')}'"
 
 
 class Locations:

@@ -3,8 +3,7 @@
 Gemma 3 checks that an image's features are as many as its tokens, which is a size that depends on data. The place of
 features is the same without the check.
 
-Funnel makes ranges whose ends are numbers of tensors that the length alone decides. ProphetNet writes into views of
-constants. Here both are made of numbers, and are the same.
+ProphetNet writes into views of constants. Here these are made of numbers, and are the same.
 
 Speech models (Wav2Vec 2 and its kin) set `requires_grad` of their input, for the sake of reentrant checkpoints. No trace can, and
 nothing takes that gradient.
@@ -19,6 +18,8 @@ Spectral normalization gives its vectors, which it has changed in place, to the 
 tensors. They are changed just so without it.
 
 RecurrentGemma leaves out a normalization where torch.compile traces it, which would train another model than eager mode does.
+
+Mamba's layers ask whether a mask hides nothing, and leave it out then. Here it is not asked: to multiply by ones changes nothing.
 
 Those for experts are in expert_blocks.py.
 """
@@ -46,45 +47,6 @@ def _image_tokens(self, input_ids, inputs_embeds, image_features):
         number = torch.tensor(self.config.image_token_id, dtype=torch.long, device=inputs_embeds.device)
         is_image = (inputs_embeds == self.get_input_embeddings()(number)).all(-1)
     return is_image.unsqueeze(-1).expand_as(inputs_embeds)
-
-
-def _funnel_position_embeds(self, seq_len, dtype, device):
-    """As the original, with positions as numbers."""
-    width = self.config.d_model // 2
-    freq_seq = torch.arange(0, width, 1.0, dtype=torch.int64, device=device).to(dtype)
-    inv_freq = 1 / (10000 ** (freq_seq / width))
-    if self.config.attention_type == "factorized":
-        pos_seq = torch.arange(0, seq_len, 1.0, dtype=torch.int64, device=device).to(dtype)
-        sinusoid = pos_seq[:, None] * inv_freq[None]
-        sin_embed, cos_embed = torch.sin(sinusoid), torch.cos(sinusoid)
-        sin_dropped, cos_dropped = self.sin_dropout(sin_embed), self.cos_dropout(cos_embed)
-        return (
-            torch.cat([sin_dropped, sin_dropped], dim=-1), torch.cat([cos_dropped, cos_dropped], dim=-1),
-            torch.cat([cos_embed, sin_embed], dim=-1), torch.cat([-sin_embed, cos_embed], dim=-1),
-        )  # fmt: skip
-    places = torch.arange(-seq_len * 2, seq_len * 2, 1.0, dtype=torch.int64, device=device).to(dtype)
-    sinusoid = places[:, None] * inv_freq[None]
-    sin_embed = self.sin_dropout(torch.sin(sinusoid))
-    cos_embed = self.cos_dropout(torch.cos(sinusoid))
-    embeds = torch.cat([sin_embed, cos_embed], dim=-1)
-
-    def between(pos, stride, pooled, shift):
-        first = pooled[0] - pos[0] + shift * len(pooled) * stride
-        relative = torch.arange(first, pooled[0] - pos[-1] - 1, -stride, dtype=torch.long, device=device)
-        relative = relative[:, None] + 2 * seq_len
-        return torch.gather(embeds, 0, relative.expand(relative.size(0), self.config.d_model))
-
-    found, pos = [], list(range(seq_len))
-    for block in range(self.config.num_blocks):
-        pooling = None
-        if block > 0:
-            pooled = pos[::2]
-            if self.config.separate_cls:
-                pooled = [1 - 2**block, *(pos[1:-1] if self.config.truncate_seq else pos[1:])[::2]]
-            pooling = between(pos, 2 ** (block - 1), pooled, 2)
-            pos = pooled
-        found.append([between(pos, 2**block, pos, 1), pooling])
-    return found
 
 
 def _ngram_attention_bias(sequence_length, ngram, device, dtype):
@@ -148,6 +110,16 @@ def _speech(module: str, family: str, ctc: str) -> dict[str, Patch]:
     }
 
 
+def _padding_mask(self, attention_mask, cache_position):
+    return None if cache_position[0] > 0 else attention_mask
+
+
+def _padded(module: str, family: str, method: str = "_update_mamba_mask", source: str = "a07efa7b5876f75c") -> dict[str, Patch]:
+    """Of a model whose layers multiply by a mask of padding."""
+    patch = Patch(_MASKED, _padding_mask, source, "transformers 4.57", "asks whether a mask hides nothing,", method=method)
+    return {f"{_MODELS}{module}.{family}Model": patch}
+
+
 class _Found:
     """Of an infinite number that is asked for."""
 
@@ -173,13 +145,13 @@ def _clamped(module: str, layer: str, source: str) -> dict[str, Patch]:
 
 _COUNTED = "takes each example's labels that count in a row, since how many they are depends on data: the same loss"
 _CLAMPS = "clamps its results without asking whether one is infinite, since clamping changes no other: the same results"
+_MASKED = "multiplies by its mask without asking whether it hides something, since ones change nothing: the same results"
 _NOT_LEAVES = "is traced without asking for its input's gradient, which nothing uses"
 _UNCOUNTED = (
     "is traced without the check that an image's features are as many as its tokens, a size that depends on data: too few are "
     "an error when the program runs, and of too many the first are taken"
 )
 _CAST = "is traced without casting its layer, which has the type already"
-_POSITIONS = "computes positions as numbers, since sizes in its own depend on a tensor's: they are the same"
 _BIAS = "makes its attention's bias without writing into views of it, which no trace can hold: it is the same"
 _IN_PLACE = "changes its vectors in place alone, without giving them to the module once more: they are the same"
 _NORMALIZED = "is traced with the normalization that its source leaves out where torch.compile traces it"
@@ -189,10 +161,6 @@ PATCHES = {
     f"{_MODELS}gemma3.modeling_gemma3.Gemma3Model": Patch(
         _UNCOUNTED, _image_tokens, "77052b38fe9df90d", "transformers 4.57", "checks a size that depends on data,",
         method="get_placeholder_mask",
-    ),
-    f"{_MODELS}funnel.modeling_funnel.FunnelAttentionStructure": Patch(
-        _POSITIONS, _funnel_position_embeds, "37e138dc76bc0632", "transformers 4.57", "makes sizes of a tensor's numbers,",
-        ("FunnelAttentionStructure",), method="get_position_embeds",
     ),
     f"{_MODELS}prophetnet.modeling_prophetnet.ProphetNetDecoder": Patch(
         _BIAS, None, "256c92118dd84f29", "transformers 4.57", "writes into views,", ("ngram_attention_bias",),
@@ -217,6 +185,11 @@ PATCHES = {
     **_speech("data2vec.modeling_data2vec_audio", "Data2VecAudio", "e9e932e7b8250e1b"),
     **_speech("sew.modeling_sew", "SEW", "98ea14003ca22f4c"),
     **_speech("sew_d.modeling_sew_d", "SEWD", "edd9ea0a41bb49c9"),
+    **_padded("bamba.modeling_bamba", "Bamba"),
+    **_padded("falcon_h1.modeling_falcon_h1", "FalconH1"),
+    **_padded("granitemoehybrid.modeling_granitemoehybrid", "GraniteMoeHybrid"),
+    **_padded("jamba.modeling_jamba", "Jamba"),
+    **_padded("qwen3_next.modeling_qwen3_next", "Qwen3Next", "_update_linear_attn_mask", "b0b5aeb3e01b681a"),
     **_clamped("detr.modeling_detr", "Detr", "3a04a8c9b513d20c"),
     **_clamped("conditional_detr.modeling_conditional_detr", "ConditionalDetr", "3a04a8c9b513d20c"),
     **_clamped("table_transformer.modeling_table_transformer", "TableTransformer", "7aa8340697412b70"),

@@ -15,7 +15,8 @@ import torch.fx.traceback
 from torch import fx
 from torch._dynamo import symbolic_convert
 from torch._dynamo.functional_export import dynamo_graph_capture_for_export
-from torch._dynamo.output_graph import OutputGraph
+from torch._dynamo.output_graph import OutputGraph, SubgraphTracer
+from torch._dynamo.side_effects import SideEffects
 from torch._dynamo.variables import SymNodeVariable, TensorVariable, VariableTracker, misc, user_defined
 from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
@@ -24,8 +25,9 @@ from torch._subclasses.fake_tensor import FakeTensorConverter, unset_fake_tempor
 from torch.distributions import kl
 
 __all__ = [
-    "BYTECODE_TRANSLATORS", "TRACER_LOGS", "VariableTracker", "constant", "end_trace", "joint_graph", "python_draws",
-    "reset_tracer", "trace_forward", "traced_input", "traced_node", "tracer_config", "value_of_function", "without_tracing",
+    "BYTECODE_TRANSLATORS", "TRACER_LOGS", "VariableTracker", "attributes_assigned", "calls_rewritten", "constant", "end_trace",
+    "graph_finished", "joint_graph", "numbers_taken", "python_draws", "reset_tracer", "source_name", "storage_key", "trace_forward", "traced_input", "traced_node",
+    "tracer_config", "value_of_function", "without_tracing",
 ]  # fmt: skip
 
 # What the tracer runs bytecode with; the class attribute `dispatch_table` has a handler by opcode.
@@ -105,8 +107,6 @@ def _gradients_in_forward() -> Iterator[None]:
     `requires_grad_` of what it computes. PyTorch 2.11 refuses that; 2.15 does where a result is made of it, for fear that its
     gradient is lost, which here is in the same graph.
     """
-    before = TensorVariable.method_requires_grad_
-    listed = vars(TensorVariable).get("tp_methods")  # where 2.15 finds its methods
     check = "_check_requires_grad_intermediate_outputs"
     checked = vars(OutputGraph).get(check)
 
@@ -117,22 +117,72 @@ def _gradients_in_forward() -> Iterator[None]:
             self.proxy, self.requires_grad = wrap_fx_proxy(translator, call).proxy, wanted
         return self
 
-    TensorVariable.method_requires_grad_ = requires_grad_
-    if listed:
-        method = dataclasses.replace(listed["requires_grad_"], handler=requires_grad_)
-        TensorVariable.tp_methods = {**listed, "requires_grad_": method}
     if checked:
         setattr(OutputGraph, check, lambda *args: None)
     options = {"trace_autograd_ops": True} if hasattr(torch._dynamo.config, "trace_autograd_ops") else {}
     try:
-        with torch._dynamo.config.patch(**options):
+        with torch._dynamo.config.patch(**options), _methods(requires_grad_=requires_grad_):
             yield
     finally:
-        TensorVariable.method_requires_grad_ = before
-        if listed:
-            TensorVariable.tp_methods = listed
         if checked:
             setattr(OutputGraph, check, checked)
+
+
+@contextlib.contextmanager
+def _methods(**methods: Callable) -> Iterator[None]:
+    """While this is entered, Dynamo traces these methods of tensors so."""
+    before = {name: getattr(TensorVariable, f"method_{name}") for name in methods}
+    listed = vars(TensorVariable).get("tp_methods")  # where 2.15 finds them
+    try:
+        for name, method in methods.items():
+            setattr(TensorVariable, f"method_{name}", method)
+        if listed:
+            changed = {name: dataclasses.replace(listed[name], handler=method) for name, method in methods.items()}
+            TensorVariable.tp_methods = listed | changed
+        yield
+    finally:
+        for name, method in before.items():
+            setattr(TensorVariable, f"method_{name}", method)
+        if listed:
+            TensorVariable.tp_methods = listed
+
+
+@contextlib.contextmanager
+def numbers_taken(take: Callable[..., VariableTracker | None]) -> Iterator[None]:
+    """While this is entered, Dynamo calls this for `item` and `tolist` of a tensor, with the translator, the tensor and the
+    method's name; int(), float() and bool() are `item` to it. None: Dynamo knows no number.
+    """
+
+    def taken(name: str) -> Callable:
+        before = getattr(TensorVariable, f"method_{name}")
+
+        def method(self, translator, *args, **kwargs):
+            known = None if args or kwargs else take(translator, self, name)
+            return known if known is not None else before(self, translator, *args, **kwargs)
+
+        return method
+
+    with _methods(item=taken("item"), tolist=taken("tolist")):
+        yield
+
+
+@contextlib.contextmanager
+def calls_rewritten(rewrite: Callable[..., tuple[tuple, dict]]) -> Iterator[None]:
+    """While this is entered, a call in Dynamo's graph has the arguments that this gives for the translator, the function or
+    the method's name, and its arguments.
+    """
+    before = SubgraphTracer.create_proxy
+
+    def create_proxy(self, kind, target, args, kwargs, *others, **options):
+        if kind in ("call_function", "call_method"):
+            args, kwargs = rewrite(self.output_graph.current_tx, target, args, kwargs)
+        return before(self, kind, target, args, kwargs, *others, **options)
+
+    SubgraphTracer.create_proxy = create_proxy
+    try:
+        yield
+    finally:
+        SubgraphTracer.create_proxy = before
 
 
 def _choose_divergences():
@@ -179,6 +229,41 @@ def value_of_function(translator, function: Callable) -> VariableTracker:
 end_trace = torch._dynamo.graph_break
 
 
+@contextlib.contextmanager
+def attributes_assigned(assign: Callable) -> Iterator[None]:
+    """While this is entered, Dynamo calls this with the translator, the name of the attribute and the value for each that forward
+    assigns to something which it has not made itself."""
+    before = SideEffects.store_attr
+
+    def store_attr(self, item, name, value, *others, **options):
+        if item.source is not None:
+            assign(self.output_graph_weakref().current_tx, f"{item.source.name}.{name}", value)
+        return before(self, item, name, value, *others, **options)
+
+    SideEffects.store_attr = store_attr
+    try:
+        yield
+    finally:
+        SideEffects.store_attr = before
+
+
+@contextlib.contextmanager
+def graph_finished(look: Callable[[fx.Graph], None]) -> Iterator[None]:
+    """While this is entered, Dynamo calls this for its graph, which it may change."""
+    before = OutputGraph.call_user_compiler
+
+    def call_user_compiler(self, graph, *others):
+        look(graph.graph)
+        graph.recompile()
+        return before(self, graph, *others)
+
+    OutputGraph.call_user_compiler = call_user_compiler
+    try:
+        yield
+    finally:
+        OutputGraph.call_user_compiler = before
+
+
 def joint_graph(stack: contextlib.ExitStack, traced: fx.GraphModule, inputs: tuple) -> fx.GraphModule:
     """Forward and backward in one graph. `stack` must be closed before real tensors are touched."""
     stack.enter_context(tracing(traced.meta["tracing_context"]))
@@ -186,7 +271,7 @@ def joint_graph(stack: contextlib.ExitStack, traced: fx.GraphModule, inputs: tup
     return aot_export_joint_with_descriptors(stack, traced, inputs)._aot_graph_capture.graph_module
 
 
-def constant(translator, value: bool) -> VariableTracker:
+def constant(translator, value: object) -> VariableTracker:
     """A value that Dynamo knows."""
     return VariableTracker.build(translator, value)
 
@@ -203,6 +288,18 @@ def traced_input(placeholder: fx.Node) -> torch.Tensor | None:
     argument = placeholder.meta.get("grapharg")
     value = argument.example if argument is not None else None
     return value if isinstance(value, torch.Tensor) else None
+
+
+def source_name(placeholder: fx.Node) -> str:
+    """Where forward finds the tensor that a placeholder of Dynamo's graph stands for, as L['self'].module.weight."""
+    return placeholder.meta["grapharg"].source.name
+
+
+def storage_key(tensor: torch.Tensor) -> int:
+    """The same for tensors that share memory, fake ones too, and those in a transform of torch.func."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor.untyped_storage()._cdata
 
 
 @contextlib.contextmanager
