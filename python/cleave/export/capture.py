@@ -22,8 +22,8 @@ from cleave.export.fake_kernels import STATIC_COUNTS, fake_kernels
 from cleave.export.gradient_cuts import refuse_hooks, show_gradient_cuts
 from cleave.export.held_tensors import HeldTensors
 from cleave.export.inputs import Signature
-from cleave.export.locations import frames, is_exporter, is_library
-from cleave.export.operators import COLLECTIVE, NUMBER_OF_TENSOR
+from cleave.export.locations import frames, is_exporter, is_library, place
+from cleave.export.operators import CHANGES_ARGUMENT, COLLECTIVE, NUMBER_OF_TENSOR
 from cleave.export.outside_draws import outside_draws, refusal, refuse_uses
 from cleave.export.parameter_hooks import add_parameter_hooks, parameter_hooks
 from cleave.export.patches import patched
@@ -134,7 +134,7 @@ def capture(spec: ExportSpec) -> Capture:
     hooks = parameter_hooks(step) if spec.mode == "joint" else {}
     reset_tracer(globals())
     try:
-        with _left_as_found(step), grad_mode, _tracer_options(notes), _quiet(), unused_draws_kept():
+        with _left_as_found(step), grad_mode, _tracer_options(notes), _quiet() as caught, unused_draws_kept():
             tensors = with_stand_ins(step, tensors)
             with held.traced(), branches.decided(), constant_numbers(constants, notes), patched(step, notes), outside_draws():
                 traced = trace_forward(step, tensors)
@@ -146,6 +146,7 @@ def capture(spec: ExportSpec) -> Capture:
             # The stack must be closed before real tensors are touched, also on failure.
             with contextlib.ExitStack() as stack:
                 graph = joint_graph(stack, traced, tensors)
+            _refuse_missing_gradients(graph.graph, caught)
             if hooks:
                 add_parameter_hooks(graph, hooks)
             spell_out_normals(graph.graph)
@@ -222,7 +223,7 @@ def _quiet():
             log.disabled = True
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            yield
+            yield caught
     finally:
         for log, disabled in zip(logs, before, strict=True):
             log.disabled = disabled
@@ -241,6 +242,18 @@ def _quiet():
                     f"forward assigns a new tensor to a {noun} of {where}; "
                     "change buffers in place, with copy_ or add_"
                 )
+
+
+def _refuse_missing_gradients(graph: torch.fx.Graph, caught: list[warnings.WarningMessage]):
+    """Eager mode differentiates what the kernel of an operator without a gradient calls, and a trace cannot see that."""
+    for warning in caught:
+        match = re.match(r"([\w:.]+): an autograd kernel was not registered", str(warning.message))
+        if match:
+            call = next(node for node in graph.nodes if str(node.target).replace(".", "::").startswith(match.group(1)))
+            raise ExportError(
+                f"cannot export '{match.group(1)}'{place(call)}: found an operator of a library without a gradient; expected one with a "
+                "kernel for Autograd or torch.library.register_autograd, or a call under torch.no_grad()"
+            )
 
 
 def _describe(error: Exception, branches: Branches) -> str:
@@ -281,6 +294,8 @@ def _describe(error: Exception, branches: Branches) -> str:
         message = refusal(f"{'random' if match.group(1) is None and 'numpy' not in message else 'numpy.random'}.{match.group(2)}")
     elif "got SymInt" in message:
         message = f"found {NUMBER_OF_TENSOR}"
+    elif match := re.search(r"operator whose output has alias annotations: ([\w:]+)[\w.]*\([^)]*!", message):
+        message = f"found {match.group(1)}, {CHANGES_ARGUMENT}"
     elif "functional.one_hot" in message:
         message = "found torch.nn.functional.one_hot of as many classes as data say; expected num_classes"
     elif "aten.linalg_lstsq" in message:

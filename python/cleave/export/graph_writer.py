@@ -11,6 +11,7 @@ from cleave.export import random_ops
 from cleave.export.errors import ExportError
 from cleave.export.locations import Locations, place
 from cleave.export.operators import (
+    CHANGES_ARGUMENT,
     SAME_AS,
     OperatorWriter,
     argument_types,
@@ -92,7 +93,8 @@ class GraphWriter:
             self._arguments.append((value, "tensor<i64>", Role(kind)))
 
     def _refusal(self, node: torch.fx.Node, found: str) -> ExportError:
-        op = node.target if isinstance(node.target, str) else _name(node.target)
+        target = node.args[0] if _name(node.target).startswith("auto_functionalized") else node.target
+        op = target if isinstance(target, str) else _name(target)
         return ExportError(f"cannot export '{op}'{place(node)}: found {found}")
 
     def _type(self, node: torch.fx.Node) -> str:
@@ -114,6 +116,8 @@ class GraphWriter:
                 self._write_conversion(node)
             elif isinstance(node.target, OpOverload):
                 self._write_call(node)
+            elif _name(node.target).startswith("auto_functionalized"):
+                raise Unsupported(CHANGES_ARGUMENT)
             else:
                 raise Unsupported(
                     _CONTROL_FLOW.get(_name(node.target), "a call to something other than the dispatcher's operators")
@@ -145,7 +149,7 @@ class GraphWriter:
             self._values[node], self._types[node] = self._values[source], self._types[source]
             return
         if overload._schema.is_mutable:
-            raise Unsupported("an operator that changes its argument; programs are pure")
+            raise Unsupported(CHANGES_ARGUMENT)
         bound = bind(overload, node.args, node.kwargs)
         check_call(overload, bound)
         value = node.meta["val"]

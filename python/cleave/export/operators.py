@@ -45,6 +45,7 @@ COLLECTIVE = (
     "add the communication that a plan asks for (docs/plans.md)"
 )
 
+CHANGES_ARGUMENT = "an operator that changes its argument; programs are pure: expected one that returns what it computes"
 NUMBER_OF_TENSOR = "a number taken from a tensor (item, tolist, float); expected the tensor in its place"
 
 
