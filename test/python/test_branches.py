@@ -274,6 +274,15 @@ def test_numbers_that_nothing_uses_and_nobody_can_count_are_refused(tmp_path):
     assert "rng" not in text and "train.draws" not in text
 
 
+def test_draws_of_as_many_numbers_as_data_say_are_refused(tmp_path):
+    module = nn.Sequential(nn.Linear(4, 4), nn.RReLU())
+    with pytest.raises(cleave.ExportError, match=r"found rrelu, which draws as many numbers as data say.*uniform_\(lower, upper\)"):
+        cleave.export(module, (torch.randn(2, 4),), loss=lambda y: y.sum(), out=tmp_path)
+    for inplace in (False, True):
+        module[1] = nn.RReLU(0.1, 0.7, inplace)
+        export(tmp_path, module.eval(), (torch.randn(2, 4),), loss=lambda y: y.sum())
+
+
 def test_a_note_is_given_once_for_each_line(tmp_path):
     with pytest.warns(cleave.ExportNote) as notes:
         cleave.export_spec(LIBRARY_MODELS["bart"](), tmp_path)

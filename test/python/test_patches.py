@@ -184,6 +184,50 @@ def test_spectral_normalization(tmp_path, iterations, build_dir):
     assert [name for name, value in expected.items() if not found[name].equal(value)] == []
 
 
+class Adaptive(torch.nn.Module):
+    """Targets at both ends of each cluster, or of no other than the first."""
+
+    def __init__(self, dtype, targets, head_bias=False):
+        super().__init__()
+        self.layer = torch.nn.Linear(5, 16, dtype=dtype)
+        self.softmax = torch.nn.AdaptiveLogSoftmaxWithLoss(16, 20, [4, 9, 15], 2.0, head_bias, dtype=dtype)
+        self.targets = targets
+
+    def forward(self, x, target):
+        output, loss = self.softmax(self.layer(x), target)
+        return {"loss": loss, "output": output}
+
+
+@pytest.mark.parametrize("targets", [[0, 3, 4, 8, 9, 14, 15, 19], [0, 1, 2, 3], [19], [7, 7]], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_adaptive_softmax(tmp_path, dtype, targets):
+    torch.manual_seed(0)
+    module, targets = Adaptive(dtype, targets, head_bias=len(targets) > 1), torch.tensor(targets)
+    forward = torch.nn.AdaptiveLogSoftmaxWithLoss.forward
+    spec = cleave.ExportSpec(module, (torch.randn(len(targets), 5, dtype=dtype), targets), mode="joint", name="adaptive")
+    with pytest.warns(cleave.ExportNote, match="AdaptiveLogSoftmaxWithLoss computes each cluster of classes for every target"):
+        path = cleave.export_spec(spec, tmp_path)
+    assert torch.nn.AdaptiveLogSoftmaxWithLoss.forward is forward
+    found, expected = run(path, spec)
+    for name, value in expected.items():
+        largest = value.abs().max()
+        assert (found[name] - value).abs().max() <= (1e-14 if dtype == torch.float64 else 2**-20) * largest, name
+    assert all(not found[name].any() for name in found.keys() - expected.keys())
+
+
+def test_a_target_that_is_no_class_of_an_adaptive_softmax_is_an_error(tmp_path, build_dir):
+    module = Adaptive(torch.float32, None)
+    spec = cleave.ExportSpec(module, (torch.randn(2, 5), torch.tensor([0, 19])), mode="joint", name="adaptive")
+    with pytest.warns(cleave.ExportNote):
+        path = cleave.export_spec(spec, tmp_path)
+    for wrong in (20, -1):
+        inputs = testing.example_inputs(spec) | {"target": torch.tensor([0, wrong])}
+        save_file(inputs, tmp_path / "inputs.safetensors")
+        command = [build_dir / "bin" / "cleave-run", path, "--inputs", tmp_path / "inputs.safetensors"]
+        result = subprocess.run(command, capture_output=True, text=True)
+        assert result.returncode == 1 and "index" in result.stderr and "out of" in result.stderr, result.stderr
+
+
 class Adapted(torch.nn.Module):
     """A linear layer with an adapter of rank 1."""
 

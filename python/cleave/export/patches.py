@@ -19,6 +19,9 @@ tensors. They are changed just so without it.
 
 RecurrentGemma leaves out a normalization where torch.compile traces it, which would train another model than eager mode does.
 
+PyTorch's adaptive softmax computes each cluster of classes for the targets in it. Here each is computed for all, and those in it
+are taken.
+
 Mamba's layers ask whether a mask hides nothing, and leave it out then. Here it is not asked: to multiply by ones changes nothing.
 
 Those for experts are in expert_blocks.py.
@@ -110,6 +113,21 @@ def _speech(module: str, family: str, ctc: str) -> dict[str, Patch]:
     }
 
 
+def _adaptive_softmax(self, input_, target_):
+    input, target = (input_, target_) if target_.dim() else (input_.unsqueeze(0), target_.unsqueeze(0))
+    output, chosen = input.new_zeros(len(target)), target
+    for number, (low, high) in enumerate(zip(self.cutoffs, self.cutoffs[1:])):
+        is_in = (target >= low) & (target < high)
+        cluster = nn.functional.log_softmax(self.tail[number](input), dim=1)
+        local = cluster.gather(1, torch.where(is_in, target - low, 0).unsqueeze(1)).squeeze(1)
+        output = torch.where(is_in, local, output)
+        chosen = torch.where(is_in, self.shortlist_size + number, chosen)
+    head = nn.functional.log_softmax(self.head(input), dim=1)
+    output = output + head.gather(1, chosen.unsqueeze(1)).squeeze(1)
+    loss = (-output).mean()
+    return sys.modules["torch.nn.modules.adaptive"]._ASMoutput(output if target_.dim() else output.squeeze(0), loss)
+
+
 def _padding_mask(self, attention_mask, cache_position):
     return None if cache_position[0] > 0 else attention_mask
 
@@ -145,6 +163,10 @@ def _clamped(module: str, layer: str, source: str) -> dict[str, Patch]:
 
 _COUNTED = "takes each example's labels that count in a row, since how many they are depends on data: the same loss"
 _CLAMPS = "clamps its results without asking whether one is infinite, since clamping changes no other: the same results"
+_CLUSTERS = (
+    "computes each cluster of classes for every target, since sizes in its own depend on data: results are rounded differently, a "
+    "cluster without a target gets gradients of zeros, and a target that is no class is an error when the program runs"
+)
 _MASKED = "multiplies by its mask without asking whether it hides something, since ones change nothing: the same results"
 _NOT_LEAVES = "is traced without asking for its input's gradient, which nothing uses"
 _UNCOUNTED = (
@@ -175,6 +197,9 @@ PATCHES = {
     "torch.nn.utils.parametrizations._SpectralNorm": Patch(
         _IN_PLACE, _power_method, ("819b8dd56b2b4b61", "945a7dab8d21f05a"), "PyTorch 2.11 to 2.15",
         "assigns its buffers,", method="_power_method",
+    ),
+    "torch.nn.modules.adaptive.AdaptiveLogSoftmaxWithLoss": Patch(
+        _CLUSTERS, _adaptive_softmax, ("d82d7fde4e069c53", "8a8baf9001aa7141"), "PyTorch 2.11 to 2.15", "selects targets,"
     ),
     **_speech("wav2vec2.modeling_wav2vec2", "Wav2Vec2", "c0e242c7f2e7efb9"),
     **_speech("wav2vec2_conformer.modeling_wav2vec2_conformer", "Wav2Vec2Conformer", "34b1b583348e1da6"),

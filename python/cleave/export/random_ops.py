@@ -135,6 +135,11 @@ def replace(overload, bound: dict[str, Any], result: Any) -> RandomCall:
             # One sample is drawn as samples without replacement are: by a number for each weight.
             2 * (n if replacement and samples > 1 else weights),
         )
+    if "rrelu" in overload._schema.name:
+        raise Unsupported(
+            "rrelu, which draws as many numbers as data say, so that no later one has a place; expected leaky_relu, or slopes of "
+            "torch.empty_like(x).uniform_(lower, upper)"
+        )
     raise Unsupported("a random operator without a counterpart in programs")
 
 

@@ -50,6 +50,8 @@ def operators_kept_whole(notes: list[str]) -> Iterator[None]:
     for overload in (getattr(packet, name) for packet in (aten.quantile, aten.nanquantile) for name in packet.overloads()):
         kernels[overload] = {DispatchKey.CompositeImplicitAutograd: _checked(overload, _quantile_checks, notes)}
     kernels[aten.cov.default] = {DispatchKey.CompositeImplicitAutograd: _checked(aten.cov.default, _cov_checks, notes)}
+    for overload in (aten.rrelu.default, aten.rrelu_.default):
+        kernels[overload] = {DispatchKey.CompositeImplicitAutograd: _rrelu(overload)}
     kernels[backward] = _as_one(backward, _cumprod_gradient)
     with python_kernels(kernels):
         yield
@@ -68,6 +70,18 @@ def _step_by_step(overload: OpOverload, notes: list[str]) -> Callable:
             return run_kernel(overload, DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
 
     return steps
+
+
+def _rrelu(overload: OpOverload) -> Callable:
+    """Draws outside of training too, to the tracer; the kernel is leaky_relu's there."""
+    leaky = aten.leaky_relu_ if overload is aten.rrelu_.default else aten.leaky_relu
+
+    def run(x, lower=1 / 8, upper=1 / 3, training=False, generator=None):
+        if training:
+            return run_kernel(overload, DispatchKey.CompositeImplicitAutograd, x, lower, upper, training, generator)
+        return leaky(x, (lower + upper) / 2)
+
+    return run
 
 
 def _checked(overload: OpOverload, checks: Callable, notes: list[str]) -> Callable:
