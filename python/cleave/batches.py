@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from cleave.export.pytorch import pytree
+from cleave.native import native
+
+if TYPE_CHECKING:
+    from cleave.bound_program import BoundProgram
 
 
 def call_arguments(inputs: Any) -> tuple[tuple, dict]:
     """What forward is called with: a tensor, a tuple of arguments or a dict of keywords."""
+    if isinstance(inputs, torch.Tensor):
+        return (inputs,), {}
     if isinstance(inputs, Mapping):
         return (), dict(inputs)
     return (tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)), {}
@@ -65,6 +71,20 @@ def kind_of(leaf: Any) -> Any:
     if isinstance(leaf, (bool, int, float, complex, str, torch.dtype, type(None))):
         return leaf
     return OtherKind(type(leaf).__qualname__)
+
+
+class LastCall:
+    """What a step was called with last: native code sees whether it is called with the like, of which all is known."""
+
+    def __init__(self, arguments: tuple, microbatches: int | None, key: tuple, compiled: BoundProgram):
+        self._pattern = native().Pattern(arguments)
+        self._microbatches, self.key, self.compiled = microbatches, key, compiled
+
+    def match(self, arguments: tuple, microbatches: int | None, trains: bool) -> list[torch.Tensor] | None:
+        """The tensors among the arguments, or None where somebody is to look closely."""
+        if trains is not self.key[3] or microbatches != self._microbatches or not self.compiled.has_its_modes():
+            return None
+        return self._pattern.match(arguments, trains)
 
 
 def describe_structure(tree) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -42,6 +43,14 @@ def check_tensor(name: str, tensor: torch.Tensor) -> None:
         raise ExportError(f"'{name}': expected it on the CPU, where steps compute, found it on {tensor.device}")
 
 
+def _watch_modes(modules: Iterable[torch.nn.Module]) -> Any:
+    """Of what `training` is; None where a module has it elsewhere than PyTorch's own, as those of TorchScript do."""
+    modules = list(modules)
+    if any("training" not in vars(module) or hasattr(type(module), "training") for module in modules):
+        return None
+    return native().Watch(entries=[(vars(module), "training", module.training) for module in modules])
+
+
 class BoundProgram:
     """Refuses to run where the model is no longer what it was compiled for."""
 
@@ -49,7 +58,6 @@ class BoundProgram:
                  state: State, signature: dict, microbatches: int):  # fmt: skip
         """modules: by their paths, all that the program was traced from."""
         self.program, self.session, self.order, self.microbatches = program, session, order, microbatches
-        self.loss_dtype = signature["loss"]["dtype"]
         self._outputs, self.draws = signature["outputs"], signature["draws"]
         # Of the numbers that are set at every step.
         self.groups = set(program._native.rate_groups())
@@ -62,10 +70,8 @@ class BoundProgram:
             if tensor is not None
         ]
         # What a call runs: a forward of the module's own, before that of its class.
-        self._forwards = [(path, each, each.__dict__, each.__dict__.get("forward")) for path, each in modules.items()]
-        self._classes = {kind: kind.forward for kind in map(type, modules.values())}
-        self._modules = list(modules.values())
-        self._kinds = list(map(type, self._modules))
+        self._forwards = [(path, each, type(each), vars(each).get("forward")) for path, each in modules.items()]
+        self._classes = {kind: inspect.getattr_static(kind, "forward") for kind in map(type, modules.values())}
         self._settings = [
             (vars(module), key, value, f"{path}.{key}" if path else key)
             for path, module in modules.items()
@@ -82,22 +88,25 @@ class BoundProgram:
         self.weights = {v["name"]: everything[v["name"]] for v in signature["weights"] if v["name"] in everything}
         self._frozen = [p for p in state.parameters.values() if not p.requires_grad]
         self._names = {id(p): name for name, p in state.parameters.items()}
-        forwards = [(table, "forward", forward) for *_, table, forward in self._forwards]
+        forwards = [(vars(module), "forward", forward) for _, module, _, forward in self._forwards]
         self._watch = native().Watch(
-            entries=[*self._tables, *forwards, *self._settings], tables=self._hooks, parameters=self._parameters
-        )
-        changing = (*self._trained, *state.buffers.values())
-        self._changing = [t for t in changing if type(t) in (torch.Tensor, torch.nn.Parameter)]
+            entries=[*self._tables, *forwards, *self._settings], tables=self._hooks, parameters=self._parameters,
+            objects=list(modules.values()), attributes=[(kind, "forward", it) for kind, it in self._classes.items()],
+        )  # fmt: skip
+        self._modes = _watch_modes(modules.values())
+        # Under which its session was given numbers of the optimizers: see OptimizerStates.
+        self.numbers: object = None
 
     def check(self) -> None:
         """Refuses what would make the step train something else than the model."""
         self.session.check()
         # Native code looks at thousands of objects before each step; where one is another, Python says what it is.
-        is_same_code = list(map(type, self._modules)) == self._kinds and all(
-            [kind.forward is forward for kind, forward in self._classes.items()]
-        )
-        if not is_same_code or self._watch.has_changed():
+        if self._watch.has_changed():
             self._look_closely()
+
+    def has_its_modes(self) -> bool:
+        """Whether each module is in the mode, training or evaluation, of the program; False, too, where that takes a closer look."""
+        return self._modes is not None and not self._modes.has_changed()
 
     def _look_closely(self) -> None:
         for table, key, tensor, name in self._tables:
@@ -106,8 +115,9 @@ class BoundProgram:
                     f"'{name}' was replaced since the step was compiled, which trains what it was: change values in place, or "
                     "compile another step"
                 )
-        for (path, module, table, forward), kind in zip(self._forwards, self._kinds):
-            if table.get("forward") is not forward or type(module) is not kind or kind.forward is not self._classes[kind]:
+        for path, module, kind, forward in self._forwards:
+            is_same = type(module) is kind and inspect.getattr_static(kind, "forward") is self._classes[kind]
+            if not is_same or vars(module).get("forward") is not forward:
                 where = f"'{path}'" if path else "the model"
                 raise Error(
                     f"the forward of {where} was replaced since the step was compiled, which runs what it was; close() the "
@@ -151,7 +161,3 @@ class BoundProgram:
         if not made or any(tensor is None for tensor in made):
             return None
         return made[0] if len(made) == 1 else tuple(made)
-
-    def note_changes(self) -> None:
-        """Lets autograd see that values have changed: a backward through old ones fails, as in eager mode."""
-        torch.autograd.graph.increment_version(self._changing)

@@ -6,7 +6,7 @@ import collections
 import inspect
 import operator
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,7 +17,11 @@ from cleave.export.traced_step import is_fresh
 from cleave.native import native
 
 if TYPE_CHECKING:
+    from cleave.bound_program import BoundProgram
     from cleave.ranks import Ranks
+
+# Of values that stay what they are as long as they are the same object.
+_PLAIN = {bool, int, float, str, tuple, type(None)}
 
 
 def is_cycled(optimizer: torch.optim.Optimizer) -> bool:
@@ -110,6 +114,8 @@ class OptimizerStates:
             self._states.append(OptimizerState(optimizer, first_group, parameters, own, ranks))
             first_group += len(optimizer.param_groups)
         self._num_groups = first_group
+        # Another object once steps take other numbers than before.
+        self._numbers = object()
 
     def memory(self) -> dict[str, torch.Tensor]:
         """The tensors by the program's file names."""
@@ -123,15 +129,20 @@ class OptimizerStates:
         """Whether a momentum or first beta is another than at the first step, one that programs can follow."""
         return any(state.has_other_numbers() for state in self._states)
 
-    def begin_step(self, session, groups: set[int], follows_numbers: bool) -> int:
+    def begin_step(self, compiled: BoundProgram, follows_numbers: bool) -> int:
         """Follows or refuses what has changed; the number of the step to run.
 
-        groups: those of the program's numbers: the parameter groups, of all optimizers in turn, that it trains, and after
-            them, if it follows those, the groups of momenta and betas.
+        The program's groups of numbers are the parameter groups, of all optimizers in turn, that it trains, and after
+        them, if it follows those, the groups of momenta and betas.
         """
         first_number = self._num_groups if follows_numbers else None
-        for state in self._states:
-            state.begin_step(session, groups, first_number)
+        if has_changed := any([state.has_changed() for state in self._states]):
+            self._numbers = object()
+        if has_changed or compiled.numbers is not self._numbers:
+            compiled.numbers = None
+            for state in self._states:
+                state.begin_step(compiled.session, compiled.groups, first_number)
+            compiled.numbers = self._numbers
         # A program has one count of steps. Those that keep no state have none to differ from it.
         steps = {state.steps for state in self._states if state.has_state}
         if len(steps) > 1:
@@ -177,14 +188,14 @@ class OptimizerState:
             self._names[parameter, value["slot"]] = f"{value['slot']} of '{value['name']}'"
         self._counts = {p: torch.zeros(()) for p, _ in self._tensors} if self._has_count else {}
         self._version = 0
-        # Of what `optimizer.state` shows, and of the dict that it was.
-        self._watch, self._watched = None, None
         # Of each group: what may change once programs follow it, and what may not, before and after.
         self._numbers = [changing_number(group) for group in optimizer.param_groups]
         self._options = [
             [self._fixed_options(group, follows) for group in optimizer.param_groups] for follows in (False, True)
         ]
         self._groups = [list(group["params"]) for group in optimizer.param_groups]
+        # Of the groups as a step has followed them, and of what `optimizer.state` shows.
+        self._watch_of_groups, self._watch = None, self._watch_state({})
         self._take_over()
 
     def _own(self, parameter: torch.nn.Parameter, value: dict) -> torch.Tensor:
@@ -205,10 +216,17 @@ class OptimizerState:
 
     def has_other_numbers(self) -> bool:
         """See OptimizerStates."""
-        return any(
+        return self._has_other_groups() and any(
             known is not None and found is not None and found[1] != known[1]
             for known, found in zip(self._numbers, map(changing_number, self._optimizer.param_groups))
         )
+
+    def _has_other_groups(self) -> bool:
+        return self._watch_of_groups is None or self._watch_of_groups.has_changed()
+
+    def has_changed(self) -> bool:
+        """Whether groups or state may be others than at the last step."""
+        return self._has_other_groups() or self._watch.has_changed()
 
     def begin_step(self, session, places: set[int], first_number: int | None) -> None:
         """Follows or refuses what has changed.
@@ -242,12 +260,26 @@ class OptimizerState:
                 session.set_learning_rate(first_number + place, self._number(number, group))
         if self._is_replaced():
             self._take_over()
+        if self._has_other_groups():
+            self._watch_of_groups = self._watch_groups()
+
+    def _watch_groups(self) -> Any:
+        """None of groups with values that may change in place, as a tensor does."""
+        groups = self._optimizer.param_groups
+        kinds = {type(value) for group in groups for name, value in group.items() if name != "params"}
+        if not kinds <= _PLAIN or {list} != {type(groups), *(type(group["params"]) for group in groups)}:
+            return None
+        entries = [(group, name, value) for group in groups for name, value in group.items()]
+        return native().Watch(
+            entries=[(vars(self._optimizer), "param_groups", groups), *entries], tables=groups,
+            lists=[groups, *(group["params"] for group in groups)],
+        )  # fmt: skip
 
     def end_step(self, number: int) -> None:
         self.steps = number
-        self._count(number)
         if number == 1:
             self._show()
+        self._count(number)
 
     def _number(self, number: int, group: dict) -> float:
         name, _ = self._numbers[number]
@@ -276,7 +308,7 @@ class OptimizerState:
         state = self._optimizer.state
         if self.steps == 0:
             return bool(state)
-        if state is self._watched and not self._watch.has_changed():
+        if not self._watch.has_changed():
             return False
         return any(state.get(p, {}).get(slot) is not shown for (p, slot), shown in self._shown.items()) or any(
             state.get(p, {}).get("step") is not count or count._version != self._version
@@ -290,6 +322,7 @@ class OptimizerState:
             for tensor in self._tensors.values():
                 tensor.zero_()
             self.steps = 0
+            self._watch = self._watch_state({})
             return
         counts = set()
         for (parameter, slot), tensor in self._tensors.items():
@@ -323,8 +356,8 @@ class OptimizerState:
             )
         # Momentum of a loaded state is not that of a first step.
         self.steps = counts.pop() if counts else max(self.steps, 1)
-        self._count(self.steps)
         self._show()
+        self._count(self.steps)
 
     def _begins_at_zero(self, parameter: torch.nn.Parameter, slot: str) -> bool:
         """Whether a later step, from zeros, makes the state that a parameter's first step would."""
@@ -343,19 +376,20 @@ class OptimizerState:
 
     def _count(self, steps: int) -> None:
         """Writes the number of steps where others read it; all counts are written as often."""
-        if self._watch is not None:
-            self._watch.count(steps)
-        else:
-            for count in self._counts.values():
-                count.fill_(steps)
+        self._watch.count(steps)
         self._version = next((count._version for count in self._counts.values()), 0)
 
     def _show(self) -> None:
-        for (parameter, slot), shown in self._shown.items():
-            self._optimizer.state[parameter][slot] = shown
-        for parameter, count in self._counts.items():
-            self._optimizer.state[parameter]["step"] = count
-        self._watched = state = self._optimizer.state
-        entries = [(state[parameter], slot, shown) for (parameter, slot), shown in self._shown.items()]
-        entries += [(state[parameter], "step", count) for parameter, count in self._counts.items()]
-        self._watch = native().Watch(entries=entries, items=[state], counts=list(self._counts.values()))
+        """Puts the session's tensors into the optimizer's state."""
+        shown = {**self._shown, **{(parameter, "step"): count for parameter, count in self._counts.items()}}
+        for (parameter, slot), tensor in shown.items():
+            self._optimizer.state[parameter][slot] = tensor
+        self._watch = self._watch_state(shown)
+
+    def _watch_state(self, shown: Mapping[tuple[torch.nn.Parameter, str], torch.Tensor]) -> Any:
+        """shown: what the optimizer's state shows, by parameter and slot."""
+        state = self._optimizer.state
+        entries = [(state[parameter], slot, tensor) for (parameter, slot), tensor in shown.items()]
+        return native().Watch(
+            entries=[(vars(self._optimizer), "state", state), *entries], items=[state], counts=list(self._counts.values())
+        )

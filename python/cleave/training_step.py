@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from cleave.batches import OtherKind, TensorKind, about_batch, call_arguments, describe_structure, kind_of
+from cleave.batches import LastCall, OtherKind, TensorKind, about_batch, call_arguments, describe_structure, kind_of
 from cleave.bound_program import BoundProgram, check_model
 from cleave.errors import Error
 from cleave.export.errors import ExportError
@@ -147,6 +147,7 @@ class Step:
         if self._plan is None and set(self._mesh) - {"dp"}:
             raise ExportError(f"expected a plan for the mesh {self._mesh}: only the axis 'dp' needs none")
         self._programs: dict[Any, BoundProgram] = {}
+        self._last: LastCall | None = None
         self._cuts = StageCuts(pipeline.stages, pipeline.balance) if pipeline else None
         # Of the first batch: its structure, and its inputs as they were traced.
         self._first: tuple[Any, list[Any], list[Input]] | None = None
@@ -171,7 +172,7 @@ class Step:
     def close(self) -> None:
         """Forgets all programs. The model and the optimizer keep their values, and may be given to another step."""
         self._closed = True
-        self._programs.clear()
+        self._forget_programs()
         _live.discard(self)
 
     def __reduce__(self):
@@ -197,8 +198,7 @@ class Step:
         compiled, tensors, number = self._prepare(inputs, targets, microbatches, trains=True)
         if self._scale is not None:
             self._scale.begin_step(compiled.session)
-        loss = compiled.session.step(number, [tensors[i] for i in compiled.order])
-        compiled.note_changes()
+        loss = compiled.session.step(number, tensors)
         is_skipped = self._scale is not None and not self._scale.end_step(compiled.session)
         if not is_skipped:
             self._end_step(number)
@@ -206,7 +206,7 @@ class Step:
         if is_skipped and self._clip_norm is not None:
             norm = torch.tensor(math.nan)
         outputs = compiled.outputs(self._ranks) if self._options["outputs"] else None
-        return StepResult(torch.tensor(loss, dtype=compiled.loss_dtype), norm, outputs)
+        return StepResult(compiled.session.loss_tensor(loss), norm, outputs)
 
     def _end_step(self, number: int) -> None:
         """What follows an update."""
@@ -228,10 +228,10 @@ class Step:
             raise ExportError("expected the model in evaluation mode, model.eval(), found it in training mode")
         with self._lock:
             compiled, tensors, number = self._prepare(inputs, targets, microbatches, trains=False)
-            loss = compiled.session.step(number, [tensors[i] for i in compiled.order])
+            loss = compiled.session.step(number, tensors)
             if self._divides_untyped:
                 loss = self._ranks.mean(loss)
-            return StepResult(torch.tensor(loss, dtype=compiled.loss_dtype), None, compiled.outputs(self._ranks))
+            return StepResult(compiled.session.loss_tensor(loss), None, compiled.outputs(self._ranks))
 
     def gather_stages(self) -> None:
         """Gives every rank of a pipeline the parameters, buffers and optimizer state that others have trained.
@@ -249,7 +249,7 @@ class Step:
         states = {" ".join(key): tensor for key, tensor in self._state.tensors().items()}
         own = {" ".join(key) for key in self._state.tensors() if session.has_optimizer_state(key[0])}
         self._ranks.spread(states, own, own)
-        trained[-1].note_changes()
+        session.note_changes()
 
     @property
     def _divides_untyped(self) -> bool:
@@ -289,36 +289,26 @@ class Step:
                 f"the step is of process {self._process}, found process {os.getpid()}, which was forked from it: start "
                 "a process that trains by spawn, and compile its step there (PyTorch takes no gradients in a fork)"
             )
-        args, kwargs = call_arguments(inputs)
-        leaves, tree = pytree.tree_flatten((args, kwargs, targets))
-        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        if self._first is None:
-            self._modules = self._find_modules()
-        modes = tuple([module.training for module in self._modules.values()])
-        key = (tree, tuple(kind_of(leaf) for leaf in leaves), modes, trains, microbatches)
+        arguments = (*call_arguments(inputs), targets)
+        last = self._last
+        tensors = last.match(arguments, microbatches, trains) if last is not None else None
+        if is_like_last := tensors is not None:
+            key, compiled = last.key, last.compiled
+        else:
+            key, tensors = self._key(arguments, microbatches, trains)
+            compiled = self._programs.get(key)
         if self._ranks is None:
             self._ranks = Ranks(self._mesh, self._pipeline, self._options["group"], self._options["timeout"])
-        compiled, number, problem, rates = self._programs.get(key), 1, None, ""
+        number, problem, rates = 1, None, ""
         try:
-            if others := [kind for kind in key[1] if isinstance(kind, OtherKind)]:
-                raise ExportError(f"expected tensors on the CPU, numbers and strings as a step's arguments, found {others[0].name}")
-            if trains and any([tensor.requires_grad for tensor in tensors]):
-                raise ExportError(
-                    "found an argument that requires a gradient, which the step does not give: detach() it, or put what it comes "
-                    "from into the model"
-                )
-            if trains and torch.is_inference_mode_enabled():
-                raise ExportError("found inference mode around the step, which trains: take the step outside of it")
-            if torch.is_autocast_enabled("cpu"):
-                raise ExportError(
-                    "found autocast around the step, which it does not follow: put it into the model's forward"
-                )
+            if not is_like_last:
+                _check_arguments(key, tensors)
             if trains and self._ranks.native is not None:
                 rates = self._rates()
             if trains and not self._follows_numbers and self._has_other_numbers():
                 for each in self._programs.values():
                     each.check()
-                self._programs.clear()
+                self._forget_programs()
                 self._follows_numbers, compiled = True, None
             if compiled is not None:
                 number = self._begin(compiled, trains)
@@ -336,12 +326,27 @@ class Step:
         elif problem is not None:
             raise problem
         if compiled is None:
-            compiled = self._compile(key, args, kwargs, targets)
+            compiled = self._compile(key, *arguments)
             with self._ranks.together("the first step"):
                 number = self._begin(compiled, trains)
             if compiled.draws and self._shares_batches:
                 self._ranks.check_same_generator()
-        return compiled, tensors, number
+        if not is_like_last:
+            self._last = LastCall(arguments, microbatches, key, compiled)
+        return compiled, [tensors[i] for i in compiled.order], number
+
+    def _key(self, arguments: tuple, microbatches: int | None, trains: bool) -> tuple[tuple, list[torch.Tensor]]:
+        """What a program is compiled for, and the tensors among the arguments."""
+        leaves, tree = pytree.tree_flatten(arguments)
+        if self._first is None:
+            self._modules = self._find_modules()
+        modes = tuple([module.training for module in self._modules.values()])
+        key = (tree, tuple(kind_of(leaf) for leaf in leaves), modes, trains, microbatches)
+        return key, [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+    def _forget_programs(self) -> None:
+        self._programs.clear()
+        self._last = None
 
     def _begin(self, compiled: BoundProgram, trains: bool) -> int:
         """Follows or refuses what has changed since the last step; the number of the next."""
@@ -354,7 +359,7 @@ class Step:
                     f"{type(optimizer).__name__} has a hook that runs before its step (register_step_pre_hook), where the "
                     "compiled step has no gradients to show; remove it"
                 )
-        return self._state.begin_step(compiled.session, compiled.groups, self._follows_numbers)
+        return self._state.begin_step(compiled, self._follows_numbers)
 
     # Compiling ----------------------------------------------------------------------------------
 
@@ -535,6 +540,23 @@ class Step:
         table = state.parameters if name in state.parameters else state.buffers
         table[name] = shown
         return part
+
+
+def _check_arguments(key: tuple, tensors: list[torch.Tensor]) -> None:
+    """Refuses what no step takes, and what around its call it would not follow."""
+    _, kinds, _, trains, _ = key
+    if others := [kind for kind in kinds if isinstance(kind, OtherKind)]:
+        raise ExportError(f"expected tensors on the CPU, numbers and strings as a step's arguments, found {others[0].name}")
+    if trains and any([tensor.requires_grad for tensor in tensors]):
+        raise ExportError(
+            "found an argument that requires a gradient, which the step does not give: detach() it, or put what it comes "
+            "from into the model"
+        )
+    if trains and torch.is_inference_mode_enabled():
+        raise ExportError("found inference mode around the step, which trains: take the step outside of it")
+    if torch.is_autocast_enabled("cpu"):
+        raise ExportError("found autocast around the step, which it does not follow: put it into the model's forward")
+
 
 def _updated(optimizers: list[torch.optim.Optimizer]) -> set[int]:
     """The parameters that optimizers hold."""

@@ -30,8 +30,11 @@ template <typename Value> Value take(llvm::Expected<Value> value) {
 
 /// A program's ops: to walk, to look at and to change; and what it costs.
 void bindOps(pybind11::module_ &module, pybind11::class_<Program> &program);
-/// What a compiled step looks at before it runs.
+/// What a program takes and makes: what one rank has of them.
+void bindSignature(pybind11::module_ &module);
+/// What a compiled step looks at before it runs: its model, its optimizers, its arguments.
 void bindWatch(pybind11::module_ &module);
+void bindPattern(pybind11::module_ &module);
 
 } // namespace cleave::python
 

@@ -20,11 +20,12 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/core/DynamicCast.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/headeronly/version.h>
@@ -33,6 +34,7 @@
 #include <pybind11/stl.h>
 
 #include <cmath>
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <tuple>
@@ -227,6 +229,14 @@ public:
       return Session::create(*program, options).moveInto(session);
     }));
     inputs = program->inputs();
+    for (const ValueInfo &value : program->results(Phase::Microbatch))
+      if (value.role == RoleKind::Loss)
+        lossType = toScalarType(value.type.dtype);
+    for (const ValueInfo &value : program->weights())
+      if (auto found = adopt.find(value.fileName); found != adopt.end() &&
+                                                   value.role != RoleKind::Constant &&
+                                                   !value.frozen && !found->second.is_inference())
+        changing.push_back(found->second);
   }
 
   /// Runs a step, or the microbatches of a program without an update, on the tensors of all inputs,
@@ -244,7 +254,23 @@ public:
         return error;
       return averageLoss().moveInto(loss);
     }));
+    if (program->hasUpdate())
+      noteChanges();
     return loss;
+  }
+
+  /// Lets autograd see that values have changed: a backward through old ones fails, as in eager
+  /// mode.
+  void noteChanges() const {
+    for (const at::Tensor &tensor : changing)
+      torch::autograd::impl::bump_version(tensor);
+  }
+
+  /// A loss as a tensor of the program's type. PyTorch's dispatch takes longer than a small step.
+  at::Tensor lossTensor(double value) const {
+    at::Tensor tensor = at::detail::empty_cpu({}, lossType);
+    c10::cast_and_store<double>(lossType, tensor.mutable_data_ptr(), value);
+    return tensor;
   }
 
   /// Raises where a tensor no longer has the memory in which steps compute; `step` does so too.
@@ -347,11 +373,16 @@ private:
       if (!memory)
         return memory.takeError();
       at::Tensor part = tensor;
-      if (value.batch) {
+      if (value.batch && microbatches > 1) {
         int64_t size = value.type.shape[*value.batch];
         part = tensor.narrow(*value.batch, index * size, size);
       }
-      toTensor(*memory).copy_(part);
+      // PyTorch's dispatch takes longer than a few numbers' copy.
+      int64_t size = memory->type.numBytes();
+      if (size <= kSmall && part.is_contiguous() && !part.is_conj() && !part.is_neg())
+        std::memcpy(memory->data, part.const_data_ptr(), size);
+      else
+        toTensor(*memory).copy_(part);
     }
     return llvm::Error::success();
   }
@@ -375,12 +406,17 @@ private:
     return count ? sum / count : std::nan("");
   }
 
+  static constexpr int64_t kSmall = 1 << 16;
+
   std::shared_ptr<Ranks> ranks;
   int64_t microbatches;
   std::vector<Adopted> adopted;
   std::unique_ptr<Program> program;
   std::unique_ptr<Session> session;
   std::vector<ValueInfo> inputs;
+  /// What steps write of a model.
+  std::vector<at::Tensor> changing;
+  c10::ScalarType lossType = c10::ScalarType::Float;
 };
 
 //===----------------------------------------------------------------------===//
@@ -426,56 +462,6 @@ private:
   std::mutex mutex;
 };
 
-const char *roleName(RoleKind role) {
-  switch (role) {
-  case RoleKind::Parameter:
-    return "parameter";
-  case RoleKind::Buffer:
-    return "buffer";
-  case RoleKind::Constant:
-    return "constant";
-  case RoleKind::Input:
-    return "input";
-  case RoleKind::Target:
-    return "target";
-  case RoleKind::OptimizerState:
-    return "optimizer_state";
-  default:
-    return "value";
-  }
-}
-
-/// A value as Python sees it: its shape is what this rank holds.
-py::dict describeValue(const ValueInfo &value) {
-  py::dict result;
-  result["role"] = roleName(value.role);
-  result["name"] = value.name;
-  result["slot"] = value.slot;
-  result["file_name"] = value.fileName;
-  result["shape"] = std::vector<int64_t>(value.type.shape.begin(), value.type.shape.end());
-  result["dtype"] = py::reinterpret_borrow<py::object>(
-      py::handle(reinterpret_cast<PyObject *>(torch::getTHPDtype(toScalarType(value.type.dtype)))));
-  result["batch"] = value.batch ? py::object(py::int_(*value.batch)) : py::none();
-  result["frozen"] = value.frozen;
-  py::list shards;
-  for (const AxisPlacement &placement : value.placements)
-    if (placement.kind == AxisPlacement::Kind::Shard)
-      shards.append(py::make_tuple(placement.axis, placement.dim, placement.order));
-  result["shards"] = shards;
-  result["whole_shape"] = value.wholeShape
-                              ? py::object(py::cast(std::vector<int64_t>(value.wholeShape->begin(),
-                                                                         value.wholeShape->end())))
-                              : py::none();
-  return result;
-}
-
-py::list describeValues(llvm::ArrayRef<ValueInfo> values) {
-  py::list list;
-  for (const ValueInfo &value : values)
-    list.append(describeValue(value));
-  return list;
-}
-
 } // namespace
 
 PYBIND11_MODULE(cleave_native, module) {
@@ -513,6 +499,7 @@ PYBIND11_MODULE(cleave_native, module) {
       .def_property_readonly("name", [](const Program &self) { return self.name().str(); });
   cleave::python::bindOps(module, program);
   cleave::python::bindWatch(module);
+  cleave::python::bindPattern(module);
 
   py::class_<Ranks, std::shared_ptr<Ranks>>(module, "Ranks")
       .def(py::init<const std::string &, double, py::function>(), py::arg("group"),
@@ -529,6 +516,8 @@ PYBIND11_MODULE(cleave_native, module) {
            py::arg("follows_generator"), py::arg("kernels"), py::arg("keep_outputs") = false,
            py::arg("ranks").none(true) = py::none())
       .def("step", &PySession::step, py::arg("number"), py::arg("inputs"))
+      .def("note_changes", &PySession::noteChanges)
+      .def("loss_tensor", &PySession::lossTensor, py::arg("value"))
       .def("check", &PySession::checkAdopted)
       .def("result", &PySession::result)
       .def("output", &PySession::output)
@@ -542,33 +531,5 @@ PYBIND11_MODULE(cleave_native, module) {
   py::class_<PyFunction>(module, "Function")
       .def(py::init<const Program &, const std::string &>(), py::arg("program"), py::arg("kernels"))
       .def("__call__", &PyFunction::call, py::arg("arguments"));
-
-  module.def(
-      "signature",
-      [](const Program &source, int rank, int ranks) {
-        auto program = take(parseProgram(
-            llvm::MemoryBuffer::getMemBufferCopy(take(source.serialize()), source.name()),
-            {rank, ranks}));
-        py::dict result;
-        result["weights"] = describeValues(program->weights());
-        result["optimizer_states"] = describeValues(program->optimizerStates());
-        result["inputs"] = describeValues(program->inputs());
-        py::list outputs;
-        for (const ValueInfo &value : program->results(Phase::Microbatch)) {
-          if (value.role == RoleKind::Loss)
-            result["loss"] = describeValue(value);
-          if (value.role == RoleKind::Output)
-            outputs.append(describeValue(value));
-        }
-        result["outputs"] = outputs;
-        result["has_update"] = program->hasUpdate();
-        result["typed"] = program->isTyped();
-        result["draws"] = program->draws() != 0;
-        py::list mesh;
-        for (const MeshAxis &axis : program->mesh())
-          mesh.append(py::make_tuple(axis.name, axis.size));
-        result["mesh"] = mesh;
-        return result;
-      },
-      py::arg("program"), py::arg("rank") = 0, py::arg("ranks") = 1);
+  cleave::python::bindSignature(module);
 }

@@ -22,15 +22,27 @@ namespace {
 class Watch {
 public:
   /// entries: (dict, key, value), with None where the dict has no such key. items: dicts of which
-  /// every item is watched. tables: dicts whose number of items is. parameters: tensors that have
-  /// no gradient, and as many hooks as now, and are frozen or not. counts: tensors that `count`
-  /// alone writes.
-  Watch(const py::list &entries, const py::list &items, const py::list &tables,
+  /// every item is watched. lists: lists, too. tables: dicts whose number of items is. attributes:
+  /// (class, name, value), as the class and those before it have it. objects: those that stay of
+  /// the class that they are of. parameters: tensors that have no gradient, and as many hooks as
+  /// now, and are frozen or not. counts: tensors that `count` alone writes.
+  Watch(const py::list &entries, const py::list &items, const py::list &lists,
+        const py::list &tables, const py::list &attributes, const py::list &objects,
         const py::list &parameters, const py::list &counts) {
     for (py::handle entry : entries) {
       auto triple = py::cast<py::tuple>(entry);
       watched.push_back({py::cast<py::dict>(triple[0]), triple[1], triple[2]});
     }
+    for (py::handle each : lists) {
+      auto list = py::cast<py::list>(each);
+      listed.push_back({list, py::tuple(list)});
+    }
+    for (py::handle each : attributes) {
+      auto triple = py::cast<py::tuple>(each);
+      inherited.push_back({py::cast<py::type>(triple[0]), triple[1], triple[2]});
+    }
+    for (py::handle each : objects)
+      typed.push_back({py::reinterpret_borrow<py::object>(each), py::type::of(each)});
     for (py::handle each : items) {
       auto dict = py::cast<py::dict>(each);
       for (auto [key, value] : dict)
@@ -49,28 +61,13 @@ public:
   }
 
   bool hasChanged() const {
-    return llvm::any_of(
-               sized,
-               [](const Sized &each) { return PyDict_GET_SIZE(each.dict.ptr()) != each.size; }) ||
-           llvm::any_of(watched,
-                        [](const Entry &entry) {
-                          PyObject *found =
-                              PyDict_GetItemWithError(entry.dict.ptr(), entry.key.ptr());
-                          if (!found && PyErr_Occurred())
-                            throw py::error_already_set();
-                          return (found ? found : Py_None) != entry.value.ptr();
-                        }) ||
-           hasOtherItems() ||
-           llvm::any_of(trained,
-                        [](const Parameter &each) {
-                          const at::Tensor &tensor = THPVariable_Unpack(each.tensor.ptr());
-                          return tensor.grad().defined() ||
-                                 tensor.requires_grad() != each.requiresGrad ||
-                                 countHooks(each.tensor) != each.hooks;
-                        }) ||
-           llvm::any_of(counted, [](const Count &each) {
-             return THPVariable_Unpack(each.tensor.ptr())._version() != each.version;
-           });
+    return llvm::any_of(sized, [](auto &each) { return each.isOther(); }) ||
+           llvm::any_of(typed, [](auto &each) { return each.isOther(); }) ||
+           llvm::any_of(inherited, [](auto &each) { return each.isOther(); }) ||
+           llvm::any_of(watched, [](auto &each) { return each.isOther(); }) || hasOtherItems() ||
+           llvm::any_of(listed, [](auto &each) { return each.isOther(); }) ||
+           llvm::any_of(trained, [](auto &each) { return each.isOther(); }) ||
+           llvm::any_of(counted, [](auto &each) { return each.isOther(); });
   }
 
   /// Writes the number of steps to the counts.
@@ -90,6 +87,18 @@ public:
         Py_VISIT(entry.key.ptr());
         Py_VISIT(entry.value.ptr());
       }
+    for (const Attribute &each : inherited) {
+      Py_VISIT(each.type.ptr());
+      Py_VISIT(each.value.ptr());
+    }
+    for (const Typed &each : typed) {
+      Py_VISIT(each.object.ptr());
+      Py_VISIT(each.type.ptr());
+    }
+    for (const Listed &each : listed) {
+      Py_VISIT(each.list.ptr());
+      Py_VISIT(each.items.ptr());
+    }
     for (const Sized &each : sized)
       Py_VISIT(each.dict.ptr());
     for (const py::dict &each : dicts)
@@ -111,19 +120,60 @@ private:
   struct Entry {
     py::dict dict;
     py::object key, value;
+
+    bool isOther() const {
+      PyObject *found = PyDict_GetItemWithError(dict.ptr(), key.ptr());
+      if (!found && PyErr_Occurred())
+        throw py::error_already_set();
+      return (found ? found : Py_None) != value.ptr();
+    }
+  };
+  struct Attribute {
+    py::type type;
+    py::object name, value;
+
+    bool isOther() const {
+      return _PyType_Lookup(reinterpret_cast<PyTypeObject *>(type.ptr()), name.ptr()) !=
+             value.ptr();
+    }
+  };
+  struct Typed {
+    py::object object;
+    py::type type;
+
+    bool isOther() const { return !py::type::of(object).is(type); }
+  };
+  struct Listed {
+    py::list list;
+    py::tuple items;
+
+    bool isOther() const {
+      return !std::equal(items.begin(), items.end(), list.begin(), list.end(),
+                         [](py::handle item, py::handle found) { return item.is(found); });
+    }
   };
   struct Sized {
     py::dict dict;
     Py_ssize_t size;
+
+    bool isOther() const { return PyDict_GET_SIZE(dict.ptr()) != size; }
   };
   struct Parameter {
     py::object tensor;
     Py_ssize_t hooks;
     bool requiresGrad;
+
+    bool isOther() const {
+      const at::Tensor &found = THPVariable_Unpack(tensor.ptr());
+      return found.grad().defined() || found.requires_grad() != requiresGrad ||
+             countHooks(tensor) != hooks;
+    }
   };
   struct Count {
     py::object tensor;
     int64_t version;
+
+    bool isOther() const { return THPVariable_Unpack(tensor.ptr())._version() != version; }
   };
 
   Watch() = default;
@@ -160,6 +210,9 @@ private:
   }
 
   std::vector<Entry> watched, whole;
+  std::vector<Attribute> inherited;
+  std::vector<Typed> typed;
+  std::vector<Listed> listed;
   std::vector<Sized> sized;
   std::vector<py::dict> dicts;
   std::vector<Parameter> trained;
@@ -188,10 +241,11 @@ void collectGarbage(PyHeapTypeObject *heapType) {
 void cleave::python::bindWatch(py::module_ &module) {
   py::class_<Watch>(module, "Watch", py::custom_type_setup(collectGarbage))
       .def(py::init<const py::list &, const py::list &, const py::list &, const py::list &,
-                    const py::list &>(),
+                    const py::list &, const py::list &, const py::list &, const py::list &>(),
            py::arg("entries") = py::list(), py::arg("items") = py::list(),
-           py::arg("tables") = py::list(), py::arg("parameters") = py::list(),
-           py::arg("counts") = py::list())
+           py::arg("lists") = py::list(), py::arg("tables") = py::list(),
+           py::arg("attributes") = py::list(), py::arg("objects") = py::list(),
+           py::arg("parameters") = py::list(), py::arg("counts") = py::list())
       .def("has_changed", &Watch::hasChanged)
       .def("count", &Watch::count, py::arg("steps"));
 }

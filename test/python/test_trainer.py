@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -283,6 +284,24 @@ def test_what_accelerate_prepares_is_trained_alike(precision):
         other_scheduler.step()
     assert all(torch.equal(a, b) for a, b in zip(module.parameters(), reference.parameters(), strict=True))
     assert optimizer.param_groups[0]["lr"] == other.param_groups[0]["lr"] == 0.0025
+
+
+def test_an_optimizer_that_accelerate_steps_with_a_scaler(monkeypatch):
+    """As it does for float16, which it refuses on the CPU; what the message says trains."""
+    import accelerate_ranks
+
+    module = accelerate_ranks.model()
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2, fused=True)
+    accelerator = accelerate.Accelerator(cpu=True)
+    monkeypatch.setattr(accelerator, "scaler", torch.amp.GradScaler("cpu"))
+    loss_fn = torch.nn.functional.cross_entropy
+    with pytest.raises(cleave.ExportError, match=re.escape("with a scaler of its own: expected compile_step(scaler=...)")):
+        cleave.compile_step(module, loss_fn, accelerator.prepare(optimizer))
+    step = cleave.compile_step(module, loss_fn, optimizer, scaler=accelerator.scaler)
+    before = [p.detach().clone() for p in module.parameters()]
+    x, y = next(iter(accelerate_ranks.loader(6)))
+    step(x, y)
+    assert not any(map(torch.equal, before, module.parameters()))
 
 
 def test_what_accelerate_does_that_a_step_would_not():
