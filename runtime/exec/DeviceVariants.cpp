@@ -50,13 +50,22 @@ protected:
     return {read(query, frame), read(key, frame), read(value, frame),
             read(mask, frame),  isCausal,         scale};
   }
+  /// Sizes and types are the program's, so what is chosen once holds for all steps.
+  AttentionKernel choose(const Attention &attention) {
+    if (!kernel)
+      kernel = chooseAttention(attention, capability);
+    return *kernel;
+  }
+
+private:
+  std::optional<AttentionKernel> kernel;
 };
 
 class AttentionForward : public AttentionVariant {
 public:
   void execute(Frame &frame) override {
     Attention attention = operands(frame);
-    auto [output, logarithms] = attend(attention, chooseAttention(attention, capability));
+    auto [output, logarithms] = attend(attention, choose(attention));
     write(frame, {output, logarithms});
   }
 };
@@ -70,8 +79,7 @@ public:
     Attention attention = operands(frame);
     at::Tensor attended = read(output, frame);
     std::array<at::Tensor, 3> gradients =
-        attendBackward(attention, chooseAttention(attention, capability), ofOutput, attended,
-                       read(logarithms, frame));
+        attendBackward(attention, choose(attention), ofOutput, attended, read(logarithms, frame));
     write(frame, gradients);
   }
 };

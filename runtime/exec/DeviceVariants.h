@@ -3,9 +3,10 @@
 // Programs are exported on the processor. Nearly all operators are the same everywhere; the few
 // that are not are computed by what the device has instead:
 //
-// - attention: `_scaled_dot_product_flash_attention_for_cpu` and its backward, by flash attention,
-//   by memory-efficient attention where there is a mask or the type is f32, by matrix products and
-//   a softmax where neither takes the type or the sizes. All agree on what is saved between the
+// - attention: `_scaled_dot_product_flash_attention_for_cpu` and its backward, by cuDNN's where
+//   eager mode would choose it, by flash attention, by memory-efficient attention where there is a
+//   mask or the type is f32, by matrix products and a softmax where none takes the type or the
+//   sizes. All agree on what is saved between the
 //   two: the output, and the logarithm of each row's sum of exponentials.
 // - layer norm of f16 and bf16, or with parameters of another type: in f32, rounded to the types
 //   that the program says, as the processor's kernels do.
@@ -31,7 +32,7 @@ struct Attention {
   std::optional<double> scale;
 };
 /// Which of a device's implementations takes it.
-enum class AttentionKernel : uint8_t { Flash, Efficient, Products };
+enum class AttentionKernel : uint8_t { Cudnn, Flash, Efficient, Products };
 AttentionKernel chooseAttention(const Attention &attention, int capabilityMajor);
 
 /// The output, and the logarithms [batch, heads, rows], in f32 unless the values are f64.

@@ -13,7 +13,8 @@ HostViews::View &HostViews::open(at::Tensor &tensor) {
     c10::InferenceMode inferenceMode;
     // Not page-locked: there is as much of it as state, for files and once.
     view.host = allocate(*typeOf(tensor));
-    view.host.copy_(tensor);
+    if (!unwritten.erase(&tensor))
+      view.host.copy_(tensor);
   }
   return view;
 }
@@ -36,6 +37,7 @@ void HostViews::close() {
     if (view.isWritten)
       tensor->copy_(view.host);
   views.clear();
+  unwritten.clear();
 }
 
 void StagedInputs::add(const at::Tensor &input) {

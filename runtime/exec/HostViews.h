@@ -12,12 +12,15 @@
 #include "runtime/device/Device.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace cleave::runtime {
 
 class HostViews {
 public:
   void setDevice(const Device &where) { device = &where; }
+  /// A new tensor, whose memory nothing has written: its first view before a run copies nothing.
+  void noteUnwritten(at::Tensor &tensor) { unwritten.insert(&tensor); }
 
   /// The data of a tensor of the session's state, which is contiguous and stays where it is until
   /// `close`. May throw.
@@ -25,7 +28,8 @@ public:
   ConstTensorRef forReading(at::Tensor &tensor);
   /// Copies back what was written and ends all views. May throw.
   void close();
-  bool isOpen() const { return !views.empty(); }
+  /// Whether there is anything to close.
+  bool isOpen() const { return !views.empty() || !unwritten.empty(); }
 
 private:
   struct View {
@@ -36,6 +40,7 @@ private:
 
   const Device *device = &Device::host();
   llvm::DenseMap<at::Tensor *, View> views;
+  llvm::DenseSet<at::Tensor *> unwritten;
 };
 
 /// Inputs of a session on a device: what callers fill, in page-locked memory, and its way to the

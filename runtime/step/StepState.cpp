@@ -50,6 +50,9 @@ void StepState::allocate(const Program &program, const StageMap &stages, const P
   };
   for (const ValueInfo &value : program.weights())
     weights.push_back(allocate(value, stages.hasWeight(value.name), weightHomes));
+  for (auto [weight, home] : llvm::zip_equal(weights, weightHomes))
+    if (weight.defined() && !home)
+      views.noteUnwritten(weight);
   for (const ValueInfo &value : program.inputs())
     inputs.push_back(stages.hasInput(value.name) ? device.allocate(value.type) : at::Tensor());
   for (const at::Tensor &input : inputs)

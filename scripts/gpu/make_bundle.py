@@ -46,6 +46,8 @@ def copy_tools(build, out, device):
         if plugin is None:
             sys.exit(f"expected the CUDA plugin, libcleave_cuda.so, in {build}/lib: was it built where a CUDA toolkit is?")
         strip(plugin, out / "lib" / "libcleave_cuda.so")
+        if (tests := build / "unit" / "cleave_cuda_test").exists():
+            strip(tests, out / "bin" / "cleave_cuda_test")
     shutil.copytree(HERE / "target", out / "target", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy2(programs.ROOT / "examples" / "llama.py", out / "target" / "llama.py")
     start = out / "run_all"
@@ -61,6 +63,8 @@ def main(arguments=None):
     parser.add_argument("--chips", help="what kernels are compiled for, the first one what programs are lowered for: chips, or levels of "
                         "the x86-64 architecture (default: all)")  # fmt: skip
     parser.add_argument("--models", default=",".join(programs.MODELS), help="separated by commas (default: all)")
+    parser.add_argument("--also", metavar="FILE:FACTORY", action="append", default=[],
+                        help="a model of your own, as python -m cleave.export takes it; once for each")  # fmt: skip
     parser.add_argument("--variants", default="ops,kernels,exec", help="how far programs are lowered (default: all three)")
     parser.add_argument("--small", action="store_true", help="a small Llama and small kernels, to try the bundle itself")
     options = parser.parse_args(arguments)
@@ -93,6 +97,12 @@ def main(arguments=None):
                     continue
                 print(f"{name} in {dtype}", flush=True)
                 manifest["models"].append(programs.write_model(name, dtype, out / "models" / f"{name}.{dtype}", *lower))
+        for target in options.also:
+            print(target, flush=True)
+            manifest["models"].append(programs.write_other(target, out / "models", *lower))
+        sanitized = next(e for e in manifest["models"] if e["model"] in ("llama_small", "gpt_tied") and e["dtype"] == "fp32")
+        lowered = out / "models" / sanitized["folder"] / f"{variants[-1]}.mlirbc"
+        manifest["sanitized"] = {"folder": sanitized["folder"], "kernels": programs.kernel_names(opt, lowered)}
         print("gpt_tied for two ranks", flush=True)
         manifest["ranks"] = programs.write_ranks(out / "ranks", *lower)
         print("the large Llama", flush=True)
@@ -105,6 +115,7 @@ def main(arguments=None):
         manifest["kernels"] = write_kernels(out / "kernels", opt, options.device, chips, sizes)
         (out / "manifest.json").write_text(json.dumps(manifest, indent=1))
     except programs.BuildError as error:
+        shutil.rmtree(out)
         sys.exit(f"make_bundle: {error}")
     size = sum(f.stat().st_size for f in out.rglob("*") if f.is_file())
     print(f"{out}: {size / 2**20:.1f} MiB, for {options.device}, {len(manifest['models'])} models; run {out}/run_all there")

@@ -4,8 +4,10 @@ import contextlib
 import dataclasses
 import json
 import pathlib
+import re
 import subprocess
 import sys
+import tempfile
 from unittest import mock
 
 import torch
@@ -15,14 +17,18 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "examples"), str(ROOT / "scripts" / "gpu" / "target")]
 
 import gpt  # noqa: E402
+import compare  # noqa: E402
 import huggingface  # noqa: E402
 import llama  # noqa: E402
 import moe  # noqa: E402
+import part_training  # noqa: E402
 import tensors  # noqa: E402
 import vision  # noqa: E402
 
 import cleave  # noqa: E402
 from cleave import testing  # noqa: E402
+from cleave.export.__main__ import load_spec  # noqa: E402
+from reference import Reference  # noqa: E402
 from cleave.export.capture import _Step, capture  # noqa: E402
 from cleave.export.inputs import Signature  # noqa: E402
 from cleave.export.program import Program  # noqa: E402
@@ -92,16 +98,25 @@ def transform(opt, source, output, passes):
     return output
 
 
+def kernel_names(opt, program):
+    """What the compiled kernels of a program are called on the device."""
+    text = subprocess.run([str(opt), str(program)], capture_output=True, text=True, check=True).stdout
+    return sorted(set(re.findall(r'<"([^"]+)", chunks = ', text)))
+
+
 @contextlib.contextmanager
 def _causal_masks():
-    """Hugging Face's models leave masks to attention, as they do when nothing traces them: torch.export would
+    """Hugging Face's models leave causal masks to attention, as they do when nothing traces them: torch.export would
     keep the vmap that builds them. The values are the same."""
     import transformers.models.gpt2.modeling_gpt2 as gpt2
     import transformers.models.llama.modeling_llama as hf_llama
 
     with contextlib.ExitStack() as stack:
         for module in (gpt2, hf_llama):
-            stack.enter_context(mock.patch.object(module, "create_causal_mask", lambda *_, **__: None))
+            make = module.create_causal_mask
+            stack.enter_context(mock.patch.object(
+                module, "create_causal_mask",
+                lambda *given, make=make, **named: make(*given, **named) if named.get("attention_mask") is not None else None))  # fmt: skip
         yield
 
 
@@ -163,6 +178,65 @@ def write_model(name, dtype, folder, opt, device, chips, variants):
     spec = dataclasses.replace(MODELS[name](), generator="philox", plan=None, mesh=None)
     if dtype == "bf16":
         spec = to_bfloat16(spec)
+    return write_spec(spec, name, dtype, folder, opt, device, chips, variants)
+
+
+def write_other(target, folder, opt, device, chips, variants):
+    """The same for a user's own model, FILE:FACTORY, in its own types. Its weights are drawn where they are needed."""
+    try:
+        spec = dataclasses.replace(load_spec(target), generator="philox", plan=None, mesh=None)
+        name = target.rpartition(":")[2]
+        folder = folder / f"{name}.own"
+        entry = write_spec(spec, name, "fp32", folder, opt, device, chips, ["ops", *(v for v in variants if v != "ops")], shipped=0)
+        entry |= judge_other(entry, folder, opt) | {"variants": variants}
+    except (cleave.ExportError, BuildError) as error:
+        raise BuildError(f"{target}: {error}") from None
+    if "ops" not in variants:
+        (folder / "ops.mlirbc").unlink()
+    return entry
+
+
+def judge_other(entry, folder, opt):
+    """What of a user's own model can be judged on another device: how far values may be apart, and for how many steps.
+
+    Both sides are run here, on the processor, first: what the bundle's PyTorch cannot compute as the model does (random
+    numbers that it does not draw as Cleave does) is refused. The bound is eight times what changing weights in their last bit
+    changes.
+    """
+    weights = tensors.load_file(folder / "weights.safetensors") | tensors.draw(entry["drawn"], seed=1)
+    inputs, data = (tensors.load_file(folder / f"{n}.safetensors") for n in ("inputs", "data"))
+    generator = torch.Generator().manual_seed(2)
+    changed = {
+        n: t * (1 + torch.finfo(t.dtype).eps * (torch.rand(t.shape, generator=generator) - 0.5).sign()).to(t.dtype) if t.is_floating_point() else t
+        for n, t in weights.items()
+    }  # fmt: skip
+    batches = part_training.batches(entry, data, STEPS, MICROBATCHES)
+    try:
+        side = Reference(json.loads((folder / "reference.json").read_text()), "cpu")
+        values, near = (side.evaluate(w, inputs) for w in (weights, changed))
+        losses, near_losses = (side.train(w, batches, entry["optimizer"]) for w in (weights, changed))
+    except Exception as error:  # whatever the model's calls run into by themselves
+        raise BuildError(f"PyTorch's side cannot be carried: {type(error).__name__}: {str(error).splitlines()[0]}") from None
+    tolerance = max(entry["tolerance"], 8 * compare.worst(compare.differences(near, values))[1])
+    with tempfile.TemporaryDirectory() as scratch:
+        file, dump = (str(pathlib.Path(scratch) / f"{n}.safetensors") for n in ("weights", "dump"))
+        tensors.save_file(weights, file)
+        result = subprocess.run(
+            [str(opt.with_name("cleave-run")), str(folder / "ops.mlirbc"), "--weights", file, "--inputs", str(folder / "inputs.safetensors"),
+             "--dump", dump], capture_output=True, text=True)  # fmt: skip
+        if result.returncode:
+            raise BuildError(result.stderr.strip()[:2000])
+        found = {n: v for n, v in tensors.load_file(dump).items() if n in values or n.startswith("grad.")}
+    name, apart = compare.worst(compare.differences(found, values))
+    if apart > tolerance:
+        raise BuildError(f"here, on the processor, {name} is {apart:.1e} from PyTorch's, expected {tolerance:.1e}: does the model draw random "
+                         "numbers otherwise than by dropout and bernoulli_?")  # fmt: skip
+    judged = [8 * abs(a - b) / abs(b) <= part_training.LOSSES for a, b in zip(losses, near_losses)]
+    return {"tolerance": tolerance, "steps": [*judged, False].index(False)}
+
+
+def write_spec(spec, name, dtype, folder, opt, device, chips, variants, shipped=SHIPPED_BYTES):
+    """Weights of more than `shipped` bytes are not among the files."""
     folder.mkdir(parents=True)
     program = Program(spec, capture(spec))
     source = folder / "program.mlir"
@@ -173,7 +247,7 @@ def write_model(name, dtype, folder, opt, device, chips, variants):
     parameters = {n for n, _ in spec.module.named_parameters()}
     stored = {n: t.detach().cpu().contiguous().clone() for n, t in program.tensors.items()}
     drawn = {}
-    if sum(t.numel() * t.element_size() for t in stored.values()) > SHIPPED_BYTES:
+    if sum(t.numel() * t.element_size() for t in stored.values()) > shipped:
         for n in [n for n in stored if n in parameters]:
             tensor = stored.pop(n)
             drawn[n] = [list(tensor.shape), tensors.NAMES[tensor.dtype]]
@@ -194,7 +268,7 @@ def write_model(name, dtype, folder, opt, device, chips, variants):
 
 
 def write_ranks(folder, opt, device, chips, variants):
-    """gpt_tied for two ranks: data parallel, and as a pipeline of two stages."""
+    """gpt_tied for two ranks: data parallel, as a pipeline of two stages, fully sharded, and with MLPs in two parts."""
     spec = MODELS["gpt_tied"]()
     folder.mkdir(parents=True)
     program = Program(spec, capture(spec))
@@ -206,12 +280,22 @@ def write_ranks(folder, opt, device, chips, variants):
                      f"--build-schedule=schedule=1f1b ranks=2 microbatches={2 * MICROBATCHES}",
                      "--insert-p2p", "--verify-schedule"],
     }  # fmt: skip
+    plans = {
+        "fsdp": cleave.Plan({"dp": 2}, {"": cleave.FSDP()}),
+        "tensor": cleave.Plan({"tp": 2}, {"h.*.mlp.c_fc": cleave.ColwiseParallel(), "h.*.mlp.c_proj": cleave.RowwiseParallel()}),
+    }  # fmt: skip
+    for form, plan in plans.items():
+        plan.write(folder / f"{form}.plan.json")
+        forms[form] = [f"--annotate-placements=plan={folder / form}.plan.json", "--propagate-placements", "--partition",
+                       "--simplify-communication", "--bucket-gradients"]  # fmt: skip
     for form, passes in forms.items():
         # Data parallelism gives each rank half of the microbatches of the pipeline.
         transform(opt, source, folder / f"{form}.mlir", [*CLEANUP, *passes])
         write_variants(folder / f"{form}.mlir", folder, (form + ".{}.mlirbc").format, opt, device, chips, variants)
         (folder / f"{form}.mlir").unlink()
     source.unlink()
+    for form in plans:
+        (folder / f"{form}.plan.json").unlink()
     return {"folder": folder.name, "model": "gpt_tied.fp32", "forms": list(forms), "variants": variants,
             "steps": STEPS // 2, "microbatches": 2 * MICROBATCHES}  # fmt: skip
 
@@ -223,6 +307,10 @@ def write_llama(folder, config, batch, steps, opt, device, chips, dtype, variant
     source = folder / "program.mlir"
     source.write_text(Program(spec, capture(spec)).text)
     write_variants(source, folder, "{}.mlirbc".format, opt, device, chips, variants, CLEANUP)
+    if "exec" in variants:
+        # Activations that are cheap to compute again are not kept.
+        write_variants(source, folder, (lambda _: "min-cut.mlirbc"), opt, device, chips, ["exec"], [*CLEANUP, "--partition-joint"])
+        variants = [*variants, "min-cut"]
     source.unlink()
     return {"folder": folder.name, "config": dataclasses.asdict(config), "batch": batch, "steps": steps, "variants": variants,
             "dtype": str(dtype).removeprefix("torch."), "parameters": config.parameters(),

@@ -1,4 +1,5 @@
-"""Two ranks that share the device and communicate over Gloo, against PyTorch on the whole batch."""
+"""Two ranks that share the device and communicate over Gloo, against PyTorch on the whole batch: data parallel, a pipeline,
+fully sharded, and tensor parallel."""
 
 import tensors
 from part_models import get_reference, load
@@ -22,12 +23,12 @@ def run(part):
         for variant in ranks["variants"]:
             program = part.bundle / ranks["folder"] / f"{form}.{variant}.mlirbc"
             options = ["--ranks", 2]
-            if form == "data":
-                options += ["--microbatches", ranks["microbatches"] // 2]
+            if form != "pipeline":  # whose schedule says how many
+                options += ["--microbatches", ranks["microbatches"] // 2 if form == "data" else ranks["microbatches"]]
             if part.device == "cuda":
                 options += ["--device-communication", "host"]
             losses, problem = train(part, program, file, data, ranks["steps"], *options)
-            name = f"{form} parallel on two ranks, {variant}" if form == "data" else f"{form} of two ranks, {variant}"
+            name = f"{form} on two ranks, {variant}"
             if losses is None:
                 part.check(name, False, problem)
                 continue

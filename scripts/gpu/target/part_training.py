@@ -58,6 +58,9 @@ def run(part):
         folder, weights, file, _ = load(part, entry)
         data = folder / "data.safetensors"
         steps, microbatches = entry["steps"], entry["microbatches"]
+        if steps == 0:
+            part.note(f"{entry['model']}: float32 is so far from float64 that not even the first step's loss is judged")
+            continue
         expected = get_reference(part, folder).train(
             weights, batches(entry, tensors.load_file(data), steps, microbatches), entry["optimizer"])
         variant = entry["variants"][-1]

@@ -45,6 +45,11 @@ class Philox:
         scale = torch.ones((), dtype=x.dtype).div_(1 - p).item()
         return x * kept.view(x.shape) * scale
 
+    def bernoulli_(self, x, p=0.5):
+        ones = self.words(x.numel(), x.device).double() * 2.0**-32 < p
+        self.place += 2 * x.numel()
+        return x.copy_(ones.view(x.shape))
+
 
 def attention(random, q, k, v, mask=None, p=0.0, causal=False, scale=None, enable_gqa=False):
     """Attention; with dropout as PyTorch computes it where it has no kernel for that."""
@@ -75,6 +80,7 @@ class Reference:
             for name, each in description["constants"].items()
         }
         self.function = self._compile(description["graph"])
+        self.random = Philox(0)
 
     def _compile(self, graph):
         regions = {name: self._compile(region) for name, region in graph["regions"].items()}
@@ -82,10 +88,12 @@ class Reference:
         code = code.replace("device(type='cpu')", f"device(type='{self.device}')")
         code = code.replace("wrap_with_autocast('cpu'", f"wrap_with_autocast('{self.device}'")
         code = code.replace("torch.ops.aten.dropout.default(", "random_dropout(")
+        code = code.replace("torch.ops.aten.bernoulli_.float(", "random_bernoulli(")
         code = code.replace("torch.ops.aten.scaled_dot_product_attention.default(", "random_attention(")
         names = {
             "torch": torch, "device": torch.device, "inf": float("inf"), "nan": float("nan"),
             "random_dropout": lambda *given: self.random.dropout(*given),
+            "random_bernoulli": lambda *given: self.random.bernoulli_(*given),
             "random_attention": lambda *given, **named: attention(self.random, *given, **named),
         }  # fmt: skip
         exec(compile(code, "<reference>", "exec"), names)

@@ -9,27 +9,33 @@ python3 with the PyTorch that Cleave was built for, and nothing else. The exit s
 """
 
 import argparse
+import concurrent.futures
 import datetime
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 # In the order of what matters most if time runs out: name and most seconds.
 PARTS = {
     "environment": 30,
+    "unit": 60,
     "models": 130,
-    "bfloat16": 70,
+    "bfloat16": 100,
     "llama": 200,
     "kernels": 70,
-    "training": 60,
-    "gloo": 50,
-    "nccl": 40,
+    "training": 80,
+    "options": 80,
+    "gloo": 60,
+    "nccl": 60,
     "sanitizer": 90,
 }
+# These measure, and have the machine to themselves.
+ALONE = {"environment", "llama", "kernels"}
 TOTAL = 530
 
 
@@ -53,7 +59,7 @@ def run_part(name, options, seconds, log):
         ended = f"ended after {seconds:.0f} s"
         os.killpg(process.pid, 9)
         output, _ = process.communicate()
-    log.write(f"\n===== {name}\n{output}")
+    log.write(f"\n===== {name}\n{output}")  # whole, whatever runs beside it
     log.flush()
     result = json.loads(file.read_text()) if file.exists() else {"checks": [], "tables": {}, "notes": []}
     if ended or (process.returncode and not result.get("failure")):
@@ -106,9 +112,13 @@ def main():
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--parts", default=",".join(PARTS), help="separated by commas (default: all)")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(os.environ.get("OUT", "results")))
+    parser.add_argument("--jobs", type=int, default=max(1, min(6, (os.cpu_count() or 1) // 2)),
+                        help="parts that measure nothing run so many at a time (default: half of the cores, at most 6)")  # fmt: skip
     parser.add_argument("--seconds", type=float, default=TOTAL, help=f"for all parts together (default: {TOTAL})")
     options = parser.parse_args()
     options.bundle = HERE.parent
+    if options.jobs < 1:
+        parser.error(f"--jobs: expected at least 1, found {options.jobs}")
     parts = options.parts.split(",")
     unknown = [part for part in parts if part not in PARTS]
     if unknown:
@@ -122,20 +132,33 @@ def main():
     results = {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
                "commit": manifest["commit"], "device": options.device, "machine": "an unknown machine", "parts": {}}  # fmt: skip
     deadline = time.monotonic() + options.seconds
-    with open(options.out / "log.txt", "w") as log:
-        for name in parts:
-            seconds = min(PARTS[name], deadline - time.monotonic())
-            if seconds < 5:
-                result = {"checks": [], "tables": {}, "notes": [], "seconds": 0, "status": "skipped",
-                          "skipped": f"no time is left of {options.seconds:.0f} s"}  # fmt: skip
-            else:
-                result = run_part(name, options, seconds, log)
+    guard = threading.Lock()
+
+    def show(name):
+        seconds = min(PARTS[name] * (1 if name in ALONE else options.jobs**0.5), deadline - time.monotonic())
+        if seconds < 5:
+            result = {"checks": [], "tables": {}, "notes": [], "seconds": 0, "status": "skipped",
+                      "skipped": f"no time is left of {options.seconds:.0f} s"}  # fmt: skip
+        else:
+            result = run_part(name, options, seconds, log)
+        with guard:
             results["parts"][name] = result
             results["machine"] = result.get("machine", results["machine"])
+            results["parts"] = {each: results["parts"][each] for each in parts if each in results["parts"]}
             print(summary(name, result), flush=True)
             # After every part, so that nothing is lost if the machine is.
             (options.out / "results.json").write_text(json.dumps(results, indent=1))
             (options.out / "results.md").write_text(markdown(results))
+
+    with open(options.out / "log.txt", "w") as log:
+        together = [name for name in parts if options.jobs > 1 and name not in ALONE]
+        if "environment" in parts:
+            show("environment")
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            list(pool.map(show, together))
+        for name in parts:
+            if name not in results["parts"]:
+                show(name)
     states = [result["status"] for result in results["parts"].values()]
     print(f"{states.count('passed')} passed, {states.count('failed')} failed, {states.count('skipped')} skipped; "
           f"{options.out}/results.md")  # fmt: skip

@@ -2,11 +2,13 @@
 
 #include "runtime/device/Device.h"
 #include "runtime/device/OpenDevice.h"
+#include "runtime/exec/HostViews.h"
 
 #include <gtest/gtest.h>
 
 #include <torch/headeronly/version.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
@@ -48,6 +50,27 @@ TEST(DevicePlugin, SaysWhatItIs) {
   EXPECT_FALSE((*device)->isHost());
   EXPECT_EQ((*device)->kind(), "cuda");
   EXPECT_EQ(describeDevice(**device).chip, "Fake (sm_90)");
+}
+
+TEST(HostViews, CopyNothingThatNothingHasWritten) {
+  llvm::Expected<LoadedDevices> devices = loadDevices("cuda", CLEAVE_FAKE_DEVICE);
+  ASSERT_TRUE(bool(devices)) << messageOf(devices.takeError());
+  llvm::Expected<OwnedDevice> device = openDevice(*devices, /*localRank=*/0);
+  ASSERT_TRUE(bool(device)) << messageOf(device.takeError());
+  at::Tensor tensor = (*device)->allocate({DType::F32, {4}});
+  HostViews views;
+  views.setDevice(**device);
+  EXPECT_FALSE(views.isOpen());
+  views.noteUnwritten(tensor);
+  EXPECT_TRUE(views.isOpen());
+  float *written = reinterpret_cast<float *>(views.forWriting(tensor).data);
+  std::fill_n(written, 4, 3.0f);
+  // One view of each tensor, until it is closed; from then on the tensor has values.
+  EXPECT_EQ(reinterpret_cast<const float *>(views.forReading(tensor).data)[3], 3.0f);
+  views.close();
+  EXPECT_FALSE(views.isOpen());
+  EXPECT_EQ(tensor.sum().item<float>(), 12.0f);
+  EXPECT_EQ(reinterpret_cast<const float *>(views.forReading(tensor).data)[0], 3.0f);
 }
 
 TEST(DevicePlugin, RefusesAnotherInterface) {
