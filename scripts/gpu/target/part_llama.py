@@ -24,9 +24,10 @@ PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "B200": 2250e12, "GB200
 SKIPPED = 4
 # Of the first loss, which no update has changed yet: bfloat16's rounding, or float32's sums.
 FIRST = {"bfloat16": 2.0**-8, "float32": 1e-5}
-# Of all losses. Adam's first updates are the gradients' signs, whatever their size, so that two correct programs in bfloat16 part
-# from one another: as far as PyTorch's own two forms do, or a little more.
-LOSSES, SLACK = {"bfloat16": 2e-2, "float32": 1e-5}, 2.0
+# Of all losses. Adam's first updates are the gradients' signs, whatever their size, and weights in bfloat16 round them, so that two
+# correct programs part from one another: on an H200, runs of PyTorch's eager mode by up to 1.2 % (its backward of attention adds in no
+# fixed order), its eager and its compiled form by up to 2.5 %.
+LOSSES = {"bfloat16": 5e-2, "float32": 1e-5}
 
 
 def median(values):
@@ -76,7 +77,7 @@ def run(part):
                  "GiB": f"{memory / 2**30:.1f}" if memory else "-"})  # fmt: skip
         part.row("Losses by step", who=name, losses=" ".join(f"{loss:.4f}" for loss in losses))
 
-    expected, spread = None, 0.0
+    expected = None
     for mode in ("eager", "compile"):
         command = [sys.executable, part.bundle / "target" / "step_time.py", mode, "--config", json.dumps(entry["config"]),
                    "--weights", weights, "--data", data, "--dtype", entry["dtype"], "--device", part.device,
@@ -93,7 +94,6 @@ def run(part):
         values = json.loads(result.stdout.strip().splitlines()[-1])
         report(f"PyTorch, {mode}", values["losses"], values["seconds"], values["memory"])
         expected = expected or values["losses"]
-        spread = apart(values["losses"], expected)
     if expected is None:
         raise Failure("PyTorch itself gave no losses to compare with")
     forms = [(variant, variant, ["--graphs=off"]) for variant in entry["variants"]]
@@ -116,7 +116,7 @@ def run(part):
         lines = [json.loads(line) for line in metrics.read_text().splitlines()]
         memory = max(line.get("memory_bytes", 0) + line.get("workspace_bytes", 0) for line in lines)
         report(f"Cleave, {name}", losses, [line["ms"] / 1e3 for line in lines], memory)
-        first, most = FIRST[entry["dtype"]], max(LOSSES[entry["dtype"]], SLACK * spread)
+        first, most = FIRST[entry["dtype"]], LOSSES[entry["dtype"]]
         ok = len(losses) == entry["steps"] and apart(losses[:1], expected) <= first and apart(losses, expected) <= most
         part.check(f"Cleave, {name}", ok, f"the first loss {apart(losses[:1], expected):.1e} apart, expected {first:.1e}; losses of "
                    f"{len(losses)} steps at most {apart(losses, expected):.1e}, expected {most:.1e}")  # fmt: skip
