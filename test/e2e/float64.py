@@ -14,8 +14,8 @@ import cleave
 
 class Float64(TorchFunctionMode):
     """Computes in float64 what modules compute in float32 whatever their weights are: norms, rotary
-    embeddings, softmax, and tensors that they make without saying of which type. (The exporter's tracer reads
-    this, too: plain Python only.)"""
+    embeddings (positions among them), softmax, and tensors that they make without saying of which type. (The
+    exporter's tracer reads this, too: plain Python only.)"""
 
     def __enter__(self):
         self.before = torch.get_default_dtype()
@@ -30,7 +30,7 @@ class Float64(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if function is torch.Tensor.float:
             return args[0].double()
-        if len(args) > 0 and isinstance(args[0], torch.Tensor) and args[0].dtype == torch.float64:
+        if function is torch.arange or args and isinstance(args[0], torch.Tensor) and args[0].dtype in (torch.float64, torch.int64):
             args = tuple([torch.float64 if value is torch.float32 else value for value in args])
             kwargs = {name: torch.float64 if value is torch.float32 else value for name, value in kwargs.items()}
         return function(*args, **kwargs)

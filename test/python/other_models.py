@@ -167,6 +167,15 @@ MODELS = {
     ),
     "RoFormer": _of_transformers("RoFormer", "ForMaskedLM"),
     "GPTNeoX": _of_transformers("GPTNeoX", "ForCausalLM"),
+    "Jamba": _of_transformers(
+        "Jamba", "ForCausalLM", num_experts=4, expert_layer_period=1, expert_layer_offset=0, attn_layer_period=2,
+        attn_layer_offset=1, mamba_d_state=4, mamba_d_conv=2, mamba_dt_rank=4, use_mamba_kernels=False, pad_token_id=0,
+    ),
+    "Phimoe": _of_transformers("Phimoe", "ForCausalLM", num_local_experts=4),
+    "FalconH1": _of_transformers(
+        "FalconH1", "ForCausalLM", mamba_d_ssm=32, mamba_n_heads=4, mamba_d_head=8, mamba_n_groups=1, mamba_d_state=4,
+        mamba_d_conv=2, mamba_chunk_size=4,
+    ),
     "Musicgen": _musicgen,
     "Wav2Vec2": _of_speech("Wav2Vec2"),
     "WavLM": _of_speech("WavLM"),
