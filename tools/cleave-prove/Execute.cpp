@@ -9,6 +9,7 @@
 #include "runtime/io/DType.h"
 #include "runtime/io/Metrics.h"
 #include "runtime/io/Safetensors.h"
+#include "tools/cleave-prove/Widen.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -68,11 +69,14 @@ static int64_t countMicrobatches(ModuleOp module) {
   return count;
 }
 
-/// Above which a difference is none of rounding; nothing where rounding may be as large as errors.
-/// Sums of float32 in another order differ by less than 1e-4 in the models of the tests, those of
-/// float64 by less than 1e-12.
+/// Above which a difference is none of rounding, where all is computed in float64: sums in another
+/// order differ by less than 1e-12 in the models of the tests.
+static constexpr double kTolerance = 1e-6;
+
+/// The same for what `module` computes in; nothing where rounding may be as large as errors. Sums
+/// of float32 in another order differ by less than 1e-4 in the models of the tests.
 static std::optional<double> toleranceFor(ModuleOp module) {
-  double tolerance = 1e-6;
+  double tolerance = kTolerance;
   bool isCoarse = false;
   module.walk([&](Operation *op) {
     for (Type type : op->getResultTypes())
@@ -204,6 +208,45 @@ static llvm::Error write(llvm::StringRef path, llvm::ArrayRef<Input> inputs) {
   return runtime::writeSafetensors(path, views);
 }
 
+namespace {
+/// The files of a run.
+struct Files {
+  std::string global, local, weights, inputs;
+};
+} // namespace
+
+static llvm::Error write(llvm::StringRef path, ModuleOp module) {
+  std::error_code code;
+  llvm::raw_fd_ostream file(path, code);
+  if (code)
+    return llvm::errorCodeToError(code);
+  module->print(file, OpPrintingFlags().enableDebugInfo());
+  return llvm::Error::success();
+}
+
+/// The same run in float64, as files in `folder`; nothing if the programs compute in float64
+/// anyway, or cannot.
+static std::optional<Files> writeWide(ModuleOp global, ModuleOp local, const Files &files,
+                                      llvm::StringRef folder) {
+  if (!isNarrow(global) && !isNarrow(local))
+    return std::nullopt;
+  OwningOpRef<ModuleOp> wideGlobal = widen(global), wideLocal = widen(local);
+  if (!wideGlobal || !wideLocal)
+    return std::nullopt;
+  auto inFolder = [&](llvm::StringRef name) { return (folder + "/wide-" + name).str(); };
+  Files wide{inFolder("global.mlir"), inFolder("local.mlir"), inFolder("weights.safetensors"),
+             inFolder("inputs.safetensors")};
+  llvm::Error error =
+      llvm::joinErrors(write(wide.global, *wideGlobal), write(wide.local, *wideLocal));
+  error = llvm::joinErrors(std::move(error), widenFile(files.weights, wide.weights));
+  error = llvm::joinErrors(std::move(error), widenFile(files.inputs, wide.inputs));
+  if (!error)
+    return wide;
+  // Weights in several files, say: the programs are run as they are.
+  llvm::consumeError(std::move(error));
+  return std::nullopt;
+}
+
 //===----------------------------------------------------------------------===//
 // The run
 //===----------------------------------------------------------------------===//
@@ -249,6 +292,44 @@ static void readReport(const llvm::json::Object &report, Execution &execution) {
                     });
 }
 
+/// Runs both programs by `program`, cleave-run; a reason if they were not.
+static std::string run(llvm::StringRef program, const Files &files, llvm::StringRef folder,
+                       std::chrono::steady_clock::time_point deadline, Execution &execution) {
+  auto left =
+      std::chrono::duration_cast<std::chrono::seconds>(deadline - std::chrono::steady_clock::now());
+  if (left.count() < 1)
+    return "the time limit was reached";
+  auto inFolder = [&](llvm::StringRef name) { return (folder + "/" + name).str(); };
+  std::string report = inFolder("report.json"), output = inFolder("output"),
+              errors = inFolder("errors");
+  (void)llvm::sys::fs::remove(report);
+  std::string numRanks = std::to_string(execution.ranks), limit = std::to_string(left.count()),
+              bound = runtime::formatNumber(execution.tolerance);
+  std::vector<llvm::StringRef> arguments = {
+      program,      files.local, "--against", files.global,  "--weights", files.weights, "--inputs",
+      files.inputs, "--json",    report,      "--tolerance", bound,       "--seed",      "0"};
+  if (execution.ranks > 1)
+    arguments.insert(arguments.end(),
+                     {"--ranks", numRanks, "--ranks-as", "threads", "--timeout", limit});
+  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), output, errors};
+  std::string message;
+  llvm::sys::ExecuteAndWait(program, arguments, std::nullopt, redirects, unsigned(left.count()), 0,
+                            &message);
+  auto file = llvm::MemoryBuffer::getFile(report);
+  if (!file) {
+    std::string said = message.empty() ? readError(errors) : message;
+    return said.empty() ? "cleave-run gave no report" : said;
+  }
+  llvm::Expected<llvm::json::Value> parsed = llvm::json::parse((*file)->getBuffer());
+  if (!parsed || !parsed->getAsObject()) {
+    if (!parsed)
+      llvm::consumeError(parsed.takeError());
+    return "cleave-run's report is no JSON object";
+  }
+  readReport(*parsed->getAsObject(), execution);
+  return "";
+}
+
 Execution cleave::prove::execute(ModuleOp global, ModuleOp local, const ExecuteOptions &options) {
   Execution execution;
   auto notRun = [&](const llvm::Twine &reason) {
@@ -266,11 +347,7 @@ Execution cleave::prove::execute(ModuleOp global, ModuleOp local, const ExecuteO
   if (*ranks > kMaxRanks)
     return notRun("it is for " + llvm::Twine(*ranks) + " ranks, of which at most " +
                   llvm::Twine(kMaxRanks) + " are run");
-  std::optional<double> tolerance = toleranceFor(global), other = toleranceFor(local);
-  if (!tolerance || !other)
-    return notRun("it computes in less than float32, whose rounding may be as large as an error");
   execution.ranks = *ranks;
-  execution.tolerance = std::max(*tolerance, *other);
   auto inputs = makeInputs(global, getSizes(local), countMicrobatches(local), options.seed);
   if (!inputs)
     return notRun(llvm::toString(inputs.takeError()));
@@ -286,8 +363,9 @@ Execution cleave::prove::execute(ModuleOp global, ModuleOp local, const ExecuteO
     return notRun("no temporary folder can be made");
   auto removed = llvm::make_scope_exit([&] { (void)llvm::sys::fs::remove_directories(folder); });
   auto inFolder = [&](llvm::StringRef name) { return (folder + "/" + name).str(); };
-  std::string inputsPath = options.inputs.empty() ? inFolder("inputs.safetensors") : options.inputs;
-  if (llvm::Error error = write(inputsPath, *inputs))
+  Files files{options.global, options.local, weights.str().str(),
+              options.inputs.empty() ? inFolder("inputs.safetensors") : options.inputs};
+  if (llvm::Error error = write(files.inputs, *inputs))
     return notRun(llvm::toString(std::move(error)));
 
   // Beside this executable, as they are installed.
@@ -296,33 +374,19 @@ Execution cleave::prove::execute(ModuleOp global, ModuleOp local, const ExecuteO
   llvm::sys::path::append(program, "cleave-run");
   if (!llvm::sys::fs::can_execute(program))
     return notRun("expected '" + llvm::Twine(program) + "', which runs them");
-  auto left = std::chrono::duration_cast<std::chrono::seconds>(options.deadline -
-                                                               std::chrono::steady_clock::now());
-  if (left.count() < 1)
-    return notRun("the time limit was reached");
-  std::string report = inFolder("report.json"), output = inFolder("output"),
-              errors = inFolder("errors");
-  std::string numRanks = std::to_string(*ranks), limit = std::to_string(left.count()),
-              bound = runtime::formatNumber(execution.tolerance);
-  std::vector<llvm::StringRef> arguments = {
-      program,    options.local, "--against", options.global, "--weights", weights,  "--inputs",
-      inputsPath, "--json",      report,      "--tolerance",  bound,       "--seed", "0"};
-  if (*ranks > 1)
-    arguments.insert(arguments.end(),
-                     {"--ranks", numRanks, "--ranks-as", "threads", "--timeout", limit});
-  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), output, errors};
-  std::string message;
-  llvm::sys::ExecuteAndWait(program, arguments, std::nullopt, redirects, unsigned(left.count()), 0,
-                            &message);
-  auto file = llvm::MemoryBuffer::getFile(report);
-  if (!file)
-    return notRun(message.empty() ? readError(errors) : message);
-  llvm::Expected<llvm::json::Value> parsed = llvm::json::parse((*file)->getBuffer());
-  if (!parsed || !parsed->getAsObject()) {
-    if (!parsed)
-      llvm::consumeError(parsed.takeError());
-    return notRun("cleave-run's report is no JSON object");
+  // In float64 first, where a smaller difference is seen, and as the programs are if that cannot be
+  // run.
+  if (std::optional<Files> wide = writeWide(global, local, files, folder)) {
+    execution.isWide = true;
+    execution.tolerance = kTolerance;
+    if (run(program, *wide, folder, options.deadline, execution).empty())
+      return execution;
+    execution.isWide = false;
   }
-  readReport(*parsed->getAsObject(), execution);
+  std::optional<double> tolerance = toleranceFor(global), other = toleranceFor(local);
+  if (!tolerance || !other)
+    return notRun("it computes in less than float32, whose rounding may be as large as an error");
+  execution.tolerance = std::max(*tolerance, *other);
+  execution.notRun = run(program, files, folder, options.deadline, execution);
   return execution;
 }

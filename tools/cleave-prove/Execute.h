@@ -39,6 +39,7 @@ struct Counterexample {
 struct Execution {
   std::string notRun; ///< why nothing was run; empty if both programs were
   int64_t ranks = 0;
+  bool isWide = false; ///< all was computed in float64, whatever the programs' types are
   double tolerance = 0;
   unsigned numValues = 0;
   std::vector<Counterexample> counterexamples;

@@ -106,6 +106,7 @@ static llvm::json::Object toJson(const Execution &execution) {
                                         {"global", toJson(example.global)},
                                         {"relative", toJson(example.relative)}});
   return llvm::json::Object{{"ranks", execution.ranks},
+                            {"float64", execution.isWide},
                             {"tolerance", execution.tolerance},
                             {"values", int64_t(execution.numValues)},
                             {"counterexamples", std::move(values)}};
@@ -183,8 +184,8 @@ static void printText(const Proof &proof, const std::optional<Execution> &execut
   constexpr size_t kShown = 10;
   if (isRefuted(execution)) {
     size_t count = execution->counterexamples.size();
-    llvm::outs() << "refuted: on random inputs " << count << " of " << execution->numValues
-                 << " values differ\n";
+    llvm::outs() << "refuted: on random inputs" << (execution->isWide ? ", in float64, " : " ")
+                 << count << " of " << execution->numValues << " values differ\n";
     for (const Counterexample &example :
          llvm::ArrayRef(execution->counterexamples).take_front(kShown))
       print(example);
@@ -223,9 +224,9 @@ static void printText(const Proof &proof, const std::optional<Execution> &execut
   if (!execution->notRun.empty())
     llvm::outs() << "not run: " << execution->notRun << "\n";
   else
-    llvm::outs() << "on random inputs all " << execution->numValues
-                 << " values agree, to a relative " << llvm::format("%g", execution->tolerance)
-                 << "; an update is not run\n";
+    llvm::outs() << "on random inputs" << (execution->isWide ? ", in float64, all " : " all ")
+                 << execution->numValues << " values agree, to a relative "
+                 << llvm::format("%g", execution->tolerance) << "; an update is not run\n";
 }
 
 int main(int argc, char **argv) {

@@ -274,21 +274,21 @@ TEST_F(Cuda, AttentionIsTheProducts) {
           if (chosen == AttentionKernel::Cudnn)
             kernels.push_back(AttentionKernel::Flash);
           for (AttentionKernel kernel : kernels) {
-          auto [output, logarithms] = attend(attention, kernel);
-          auto [expected, expectedLogarithms] = attend(attention, AttentionKernel::Products);
-          double tolerance = type == at::kFloat ? 1e-5 : 2e-2;
-          EXPECT_LT(distance(output, expected), tolerance);
-          EXPECT_LT(distance(logarithms, expectedLogarithms), 1e-3);
-          at::Tensor gradient = at::randn_like(output);
-          // What is saved may have been sent or laid out again.
-          std::array<at::Tensor, 3> found = attendBackward(
-              attention, kernel, gradient, output.contiguous(), logarithms.contiguous());
-          std::array<at::Tensor, 3> wanted = attendBackward(attention, AttentionKernel::Products,
-                                                            gradient, expected, expectedLogarithms);
-          for (int i = 0; i < 3; ++i)
-            EXPECT_LT(distance(found[i], wanted[i]), 2 * tolerance)
-                << "gradient " << i << ", kernel " << int(kernel) << ", " << at::toString(type)
-                << (isCausal ? ", causal" : "") << (hasMask ? ", mask" : "") << ", rows " << rows;
+            auto [output, logarithms] = attend(attention, kernel);
+            auto [expected, expectedLogarithms] = attend(attention, AttentionKernel::Products);
+            double tolerance = type == at::kFloat ? 1e-5 : 2e-2;
+            EXPECT_LT(distance(output, expected), tolerance);
+            EXPECT_LT(distance(logarithms, expectedLogarithms), 1e-3);
+            at::Tensor gradient = at::randn_like(output);
+            // What is saved may have been sent or laid out again.
+            std::array<at::Tensor, 3> found = attendBackward(
+                attention, kernel, gradient, output.contiguous(), logarithms.contiguous());
+            std::array<at::Tensor, 3> wanted = attendBackward(
+                attention, AttentionKernel::Products, gradient, expected, expectedLogarithms);
+            for (int i = 0; i < 3; ++i)
+              EXPECT_LT(distance(found[i], wanted[i]), 2 * tolerance)
+                  << "gradient " << i << ", kernel " << int(kernel) << ", " << at::toString(type)
+                  << (isCausal ? ", causal" : "") << (hasMask ? ", mask" : "") << ", rows " << rows;
           }
         }
 }
