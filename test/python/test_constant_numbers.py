@@ -270,6 +270,38 @@ def test_a_note_is_given_once_for_a_line(tmp_path):
     )
 
 
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls, self.scale, self.is_warm = 3, 2.0, False
+
+    def forward(self, x):
+        self.calls += 1
+        self.scale, self.is_warm = self.scale * 1.0, True  # no other number, and no number
+        return x * self.calls
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.counting = nn.Linear(4, 4), Counting()
+
+    def forward(self, x):
+        return self.counting(self.layer(x))
+
+
+def test_numbers_of_python_that_forward_changes_are_said(tmp_path):
+    module = Outer()
+    with pytest.warns(cleave.ExportNote) as notes:
+        export(tmp_path, module, (torch.randn(4, 4),), loss=lambda y: y.sum())
+    (note,) = [str(note.message) for note in notes if note.category is cleave.ExportNote]
+    assert re.fullmatch(
+        r"forward changes 'counting.calls' from 3 to 4 at test_constant_numbers.py:\d+: it is 3 at the beginning of every step of the program",
+        note,
+    )
+    assert module.counting.calls == 3 and not module.counting.is_warm
+
+
 def test_the_tracer_is_left_as_it_was(tmp_path):
     def now():
         return (

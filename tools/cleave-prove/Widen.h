@@ -19,8 +19,8 @@ namespace cleave::prove {
 /// Whether a program computes in a floating-point type other than float64.
 bool isNarrow(mlir::ModuleOp module);
 
-/// A copy of a program that computes in float64; null if it has none, as where an op is for one type
-/// or a constant lies outside the program.
+/// A copy of a program that computes in float64; null if it has none, as where an op is for one
+/// type or a constant lies outside the program.
 mlir::OwningOpRef<mlir::ModuleOp> widen(mlir::ModuleOp module);
 
 /// Values of a tensor in float64, if it has a narrower floating-point type; nothing otherwise.

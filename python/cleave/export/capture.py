@@ -128,7 +128,7 @@ def capture(spec: ExportSpec) -> Capture:
     constants, notes = Constants([*tensors, *step.parameters(), *step.buffers()]), []
     branches = Branches(constants)
     trained = {name.removeprefix("module."): p for name, p in step.named_parameters() if p.requires_grad}
-    held = HeldTensors(constants, trained if spec.mode == "joint" else {})
+    held = HeldTensors(constants, trained if spec.mode == "joint" else {}, notes)
     if spec.mode == "joint":
         refuse_hooks(step, spec.gradients)
     hooks = parameter_hooks(step) if spec.mode == "joint" else {}

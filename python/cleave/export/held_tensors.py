@@ -1,6 +1,7 @@
-"""Tensors that a module holds as neither parameter nor buffer, which are constants of its program.
+"""What a module holds as neither parameter nor buffer: tensors and numbers of Python, which are constants of its program.
 
-The next step would begin with what forward makes of them, in place or by assigning another: no constant can be that.
+The next step would begin with what forward makes of them, in place or by assigning another: no constant can be that. Tensors are
+refused then; numbers, which are often counted for others to read, are noted.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ _BUFFER = "expected a buffer (register_buffer), which forward may change in plac
 
 
 class HeldTensors:
-    """trained: the parameters by name that training changes."""
+    """trained: the parameters by name that training changes. notes: where to put what is changed and not refused."""
 
-    def __init__(self, constants: Constants, trained: Mapping[str, torch.Tensor]):
-        self._constants = constants
+    def __init__(self, constants: Constants, trained: Mapping[str, torch.Tensor], notes: list[str]):
+        self._constants, self._notes = constants, notes
         self._trained = {storage_key(tensor): name for name, tensor in trained.items() if has_values(tensor)}
         # What is assigned to attributes (None: not known), and where.
         self._assigned: dict[str, tuple[torch.Tensor | None, str]] = {}
+        # Numbers of Python: before, after, and where.
+        self._counted: dict[str, tuple[float, float, str]] = {}
         self._refusal: str | None = None
 
     @contextlib.contextmanager
@@ -37,9 +40,16 @@ class HeldTensors:
             yield
         if self._refusal:
             raise ExportError(f"cannot export{self._refusal}")
+        self._notes += [
+            f"forward changes {attribute(source)} from {old} to {new}{where}: it is {old} at the beginning of every step of the program"
+            for source, (old, new, where) in self._counted.items()
+            if old != new
+        ]
 
-    def _assign(self, translator, source: str, value: VariableTracker):
+    def _assign(self, translator, source: str, value: VariableTracker, old: object):
         where, code = statement(translator)
+        if type(old) in (int, float) and value.is_python_constant() and type(value.as_python_constant()) in (int, float):
+            self._counted[source] = (old, value.as_python_constant(), where)
         node = traced_node(value)
         try:
             new = self._constants.value(node) if node is not None else None

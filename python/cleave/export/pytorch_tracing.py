@@ -231,13 +231,14 @@ end_trace = torch._dynamo.graph_break
 
 @contextlib.contextmanager
 def attributes_assigned(assign: Callable) -> Iterator[None]:
-    """While this is entered, Dynamo calls this with the translator, the name of the attribute and the value for each that forward
-    assigns to something which it has not made itself."""
+    """While this is entered, Dynamo calls this with the translator, the name of the attribute, the value, and what the attribute was
+    before forward began (None: not known), for each that forward assigns to something which it has not made itself."""
     before = SideEffects.store_attr
 
     def store_attr(self, item, name, value, *others, **options):
         if item.source is not None:
-            assign(self.output_graph_weakref().current_tx, f"{item.source.name}.{name}", value)
+            owner = getattr(item, "value", None)  # the object itself, which tracing leaves as it is
+            assign(self.output_graph_weakref().current_tx, f"{item.source.name}.{name}", value, getattr(owner, name, None))
         return before(self, item, name, value, *others, **options)
 
     SideEffects.store_attr = store_attr
