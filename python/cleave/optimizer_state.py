@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cleave.ranks import Ranks
 
 # Of values that stay what they are as long as they are the same object.
-_PLAIN = {bool, int, float, str, tuple, type(None)}
+_PLAIN = {bool, int, float, str, type(None)}
 
 
 def is_cycled(optimizer: torch.optim.Optimizer) -> bool:
@@ -266,7 +266,8 @@ class OptimizerState:
     def _watch_groups(self) -> Any:
         """None of groups with values that may change in place, as a tensor does."""
         groups = self._optimizer.param_groups
-        kinds = {type(value) for group in groups for name, value in group.items() if name != "params"}
+        values = [value for group in groups for name, value in group.items() if name != "params"]
+        kinds = {type(each) for value in values for each in (value if type(value) is tuple else (value,))}
         if not kinds <= _PLAIN or {list} != {type(groups), *(type(group["params"]) for group in groups)}:
             return None
         entries = [(group, name, value) for group in groups for name, value in group.items()]

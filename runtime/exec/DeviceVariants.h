@@ -6,8 +6,8 @@
 // - attention: `_scaled_dot_product_flash_attention_for_cpu` and its backward, by cuDNN's where
 //   eager mode would choose it, by flash attention, by memory-efficient attention where there is a
 //   mask or the type is f32, by matrix products and a softmax where none takes the type or the
-//   sizes. All agree on what is saved between the
-//   two: the output, and the logarithm of each row's sum of exponentials.
+//   sizes. All agree on what is saved between the two: the output, and the logarithm of each row's
+//   sum of exponentials.
 // - layer norm of f16 and bf16, or with parameters of another type: in f32, rounded to the types
 //   that the program says, as the processor's kernels do.
 //

@@ -16,19 +16,19 @@ from safetensors.torch import save_file
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "examples"), str(ROOT / "scripts" / "gpu" / "target")]
 
-import gpt  # noqa: E402
 import compare  # noqa: E402
+import gpt  # noqa: E402
 import huggingface  # noqa: E402
 import llama  # noqa: E402
 import moe  # noqa: E402
 import part_training  # noqa: E402
 import tensors  # noqa: E402
 import vision  # noqa: E402
+from reference import Reference  # noqa: E402
 
 import cleave  # noqa: E402
 from cleave import testing  # noqa: E402
 from cleave.export.__main__ import load_spec  # noqa: E402
-from reference import Reference  # noqa: E402
 from cleave.export.capture import _Step, capture  # noqa: E402
 from cleave.export.inputs import Signature  # noqa: E402
 from cleave.export.program import Program  # noqa: E402
@@ -120,6 +120,11 @@ def _causal_masks():
         yield
 
 
+def _not_carried(error):
+    text = str(error).strip().splitlines() or [""]
+    return BuildError(f"PyTorch's side cannot be carried: {type(error).__name__}: {text[0]}")
+
+
 def _code(graph):
     """A graph's code, and that of the regions in it (autocast, no_grad) by the names that it calls them."""
     return {"code": graph.code, "regions": {name: _code(child) for name, child in graph.named_children()}}
@@ -129,8 +134,11 @@ def describe_reference(spec):
     """What target/reference.py runs."""
     signature = Signature(spec)
     with _causal_masks():
-        exported = torch.export.export(
-            _Step(spec, signature), tuple(i.value for i in signature.inputs), strict=False)  # fmt: skip
+        try:
+            exported = torch.export.export(
+                _Step(spec, signature), tuple(i.value for i in signature.inputs), strict=False)  # fmt: skip
+        except Exception as error:  # whatever torch.export makes of a model
+            raise _not_carried(error) from None
     inputs = iter(i.name for i in signature.inputs)
     arguments, constants = [], {}
     for entry in exported.graph_signature.input_specs:
@@ -166,9 +174,11 @@ def to_bfloat16(spec):
 
 def describe_optimizer(spec):
     kind = type(spec.optimizer).__name__
-    group = spec.optimizer.param_groups[0]
     names = {"AdamW": ("lr", "betas", "eps", "weight_decay"),
-             "SGD": ("lr", "momentum", "dampening", "weight_decay", "nesterov")}[kind]  # fmt: skip
+             "SGD": ("lr", "momentum", "dampening", "weight_decay", "nesterov")}.get(kind)  # fmt: skip
+    if names is None:
+        raise BuildError(f"expected AdamW or SGD as the optimizer, found {kind}")
+    group = spec.optimizer.param_groups[0]
     return [kind, {name: group[name] for name in names}]
 
 
@@ -187,6 +197,8 @@ def write_other(target, folder, opt, device, chips, variants):
         spec = dataclasses.replace(load_spec(target), generator="philox", plan=None, mesh=None)
         name = target.rpartition(":")[2]
         folder = folder / f"{name}.own"
+        if folder.exists():
+            raise BuildError(f"another model of the bundle is called {name}, too")
         entry = write_spec(spec, name, "fp32", folder, opt, device, chips, ["ops", *(v for v in variants if v != "ops")], shipped=0)
         entry |= judge_other(entry, folder, opt) | {"variants": variants}
     except (cleave.ExportError, BuildError) as error:
@@ -216,7 +228,7 @@ def judge_other(entry, folder, opt):
         values, again, near = (side.evaluate(w, inputs) for w in (weights, weights, changed))
         losses, near_losses = (side.train(w, batches, entry["optimizer"]) for w in (weights, changed))
     except Exception as error:  # whatever the model's calls run into by themselves
-        raise BuildError(f"PyTorch's side cannot be carried: {type(error).__name__}: {str(error).splitlines()[0]}") from None
+        raise _not_carried(error) from None
     if any(compare.differences(again, values).values()):
         raise BuildError("PyTorch's side gives other values each time: does the model draw random numbers otherwise than by dropout and bernoulli_?")
     tolerance = max(entry["tolerance"], 8 * compare.worst(compare.differences(near, values))[1])

@@ -50,7 +50,7 @@ for arguments in json.loads(sys.argv[2]):
         print("status", end.code)
 """
 # A user's own models: with stochastic depth and dropout; with random numbers that PyTorch's side does not draw as Cleave
-# does; and one whose factory is not there.
+# does; and with an optimizer that it does not have.
 OWN = '''
 import cleave, torch
 from torch import nn
@@ -77,6 +77,11 @@ def own():
 
 def noisy():
     return spec(noise=True)
+
+def by_adam():
+    result = spec(noise=False)
+    result.optimizer = torch.optim.Adam(result.module.parameters())
+    return result
 '''
 EAGER = ('("eager", "compile")', '("eager",)')
 
@@ -90,7 +95,10 @@ def made(build_dir, tmp_path_factory):
     (folder / "own.py").write_text(OWN)
     calls = [[*build, "--out", str(folder / "none"), *each] for each in MISUSE.values()]
     small = ["--device", "cpu", "--small", "--models", "gpt_tied", "--variants", "ops", "--chips", "x86-64-v2"]
-    calls += [[*build, "--out", str(folder / "none"), *small, "--also", f"{folder}/own.py:{name}"] for name in ("noisy", "absent")]
+    calls += [
+        [*build, "--out", str(folder / "none"), *small, *(f"--also={folder}/own.py:{name}" for name in names)]
+        for names in (["noisy"], ["absent"], ["by_adam"], ["own", "own"])
+    ]
     calls.append([*build, "--out", str(out), "--device", "cpu", "--small", "--models", "gpt_tied,gpt_dropout",
                   "--variants", VARIANTS, "--chips", CHIPS, "--also", f"{folder}/own.py:own"])  # fmt: skip
     result = run([sys.executable, "-c", MAKE, ROOT / "scripts/gpu", json.dumps(calls)])
@@ -116,6 +124,8 @@ def test_misuse_of_make_bundle(made):
         assert message in result.stderr
     assert "own.py:noisy: PyTorch's side gives other values each time: does the model draw random numbers" in refused[0]
     assert "own.py has no function 'absent'" in refused[1]
+    assert "own.py:by_adam: expected AdamW or SGD as the optimizer, found Adam" in refused[2]
+    assert "own.py:own: another model of the bundle is called own, too" in refused[3]
     assert not (made[0].parent / "none").exists()
 
 

@@ -73,23 +73,12 @@ static int64_t countMicrobatches(ModuleOp module) {
 /// order differ by less than 1e-12 in the models of the tests.
 static constexpr double kTolerance = 1e-6;
 
-/// The same for what `module` computes in; nothing where rounding may be as large as errors. Sums
-/// of float32 in another order differ by less than 1e-4 in the models of the tests.
-static std::optional<double> toleranceFor(ModuleOp module) {
-  double tolerance = kTolerance;
-  bool isCoarse = false;
-  module.walk([&](Operation *op) {
-    for (Type type : op->getResultTypes())
-      if (auto tensor = dyn_cast<RankedTensorType>(type)) {
-        Type element = getElementTypeOrSelf(tensor);
-        if (auto complex = dyn_cast<ComplexType>(element))
-          element = complex.getElementType();
-        if (element.isF32())
-          tolerance = 1e-2;
-        isCoarse |= isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32;
-      }
-  });
-  return isCoarse ? std::nullopt : std::optional(tolerance);
+/// The same where `bits` is the narrowest type; nothing where rounding may be as large as errors.
+/// Sums of float32 in another order differ by less than 1e-4 in the models of the tests.
+static std::optional<double> toleranceFor(unsigned bits) {
+  if (bits < 32)
+    return std::nullopt;
+  return bits < 64 ? 1e-2 : kTolerance;
 }
 
 /// An integer input holds rows of tables and numbers of classes: below this number they are there
@@ -228,7 +217,7 @@ static llvm::Error write(llvm::StringRef path, ModuleOp module) {
 /// anyway, or cannot.
 static std::optional<Files> writeWide(ModuleOp global, ModuleOp local, const Files &files,
                                       llvm::StringRef folder) {
-  if (!isNarrow(global) && !isNarrow(local))
+  if (narrowestFloat(global) == 64 && narrowestFloat(local) == 64)
     return std::nullopt;
   OwningOpRef<ModuleOp> wideGlobal = widen(global), wideLocal = widen(local);
   if (!wideGlobal || !wideLocal)
@@ -383,10 +372,11 @@ Execution cleave::prove::execute(ModuleOp global, ModuleOp local, const ExecuteO
       return execution;
     execution.isWide = false;
   }
-  std::optional<double> tolerance = toleranceFor(global), other = toleranceFor(local);
-  if (!tolerance || !other)
+  std::optional<double> tolerance =
+      toleranceFor(std::min(narrowestFloat(global), narrowestFloat(local)));
+  if (!tolerance)
     return notRun("it computes in less than float32, whose rounding may be as large as an error");
-  execution.tolerance = std::max(*tolerance, *other);
+  execution.tolerance = *tolerance;
   execution.notRun = run(program, files, folder, options.deadline, execution);
   return execution;
 }

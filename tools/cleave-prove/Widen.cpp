@@ -7,9 +7,9 @@
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/IR/Verifier.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace mlir;
@@ -19,20 +19,19 @@ static bool isNarrowFloat(Type type) {
   return isa<FloatType>(type) && !type.isF64();
 }
 
-bool prove::isNarrow(ModuleOp module) {
-  return module
-      .walk([](Operation *op) {
-        for (Type type : op->getResultTypes())
-          if (auto tensor = dyn_cast<RankedTensorType>(type)) {
-            Type element = tensor.getElementType();
-            if (auto complex = dyn_cast<ComplexType>(element))
-              element = complex.getElementType();
-            if (isNarrowFloat(element))
-              return WalkResult::interrupt();
-          }
-        return WalkResult::advance();
-      })
-      .wasInterrupted();
+unsigned prove::narrowestFloat(ModuleOp module) {
+  unsigned bits = 64;
+  module.walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (auto tensor = dyn_cast<RankedTensorType>(type)) {
+        Type element = tensor.getElementType();
+        if (auto complex = dyn_cast<ComplexType>(element))
+          element = complex.getElementType();
+        if (isa<FloatType>(element))
+          bits = std::min(bits, element.getIntOrFloatBitWidth());
+      }
+  });
+  return bits;
 }
 
 static APFloat toDouble(APFloat value) {

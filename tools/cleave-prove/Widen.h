@@ -16,8 +16,8 @@
 
 namespace cleave::prove {
 
-/// Whether a program computes in a floating-point type other than float64.
-bool isNarrow(mlir::ModuleOp module);
+/// Bits of the narrowest floating-point type in which a program computes; 64 if in none.
+unsigned narrowestFloat(mlir::ModuleOp module);
 
 /// A copy of a program that computes in float64; null if it has none, as where an op is for one
 /// type or a constant lies outside the program.

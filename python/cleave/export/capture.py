@@ -249,10 +249,10 @@ def _refuse_missing_gradients(graph: torch.fx.Graph, caught: list[warnings.Warni
     for warning in caught:
         match = re.match(r"([\w:.]+): an autograd kernel was not registered", str(warning.message))
         if match:
-            call = next(node for node in graph.nodes if str(node.target).replace(".", "::").startswith(match.group(1)))
+            calls = (node for node in graph.nodes if str(node.target).replace(".", "::").startswith(match.group(1)))
             raise ExportError(
-                f"cannot export '{match.group(1)}'{place(call)}: found an operator of a library without a gradient; expected one with a "
-                "kernel for Autograd or torch.library.register_autograd, or a call under torch.no_grad()"
+                f"cannot export '{match.group(1)}'{next(map(place, calls), '')}: found an operator of a library without a gradient; "
+                "expected one with a kernel for Autograd or torch.library.register_autograd, or a call under torch.no_grad()"
             )
 
 

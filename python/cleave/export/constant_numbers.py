@@ -39,8 +39,10 @@ def constant_numbers(constants: Constants, notes: list[str]) -> Iterator[None]:
             return None
 
     def rewrite(translator, target: Callable | str, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-        def number(value: object, is_wanted: bool) -> object:
-            if not is_wanted or not isinstance(value, fx.Proxy) or not _is_number(value.node):
+        def number(value: object, place: int | str | None = None) -> object:
+            if not isinstance(value, fx.Proxy) or not _is_number(value.node):
+                return value
+            if place is not None and not _takes_number(packet, place):
                 return value
             try:
                 return known(translator, value.node).item()
@@ -48,12 +50,12 @@ def constant_numbers(constants: Constants, notes: list[str]) -> Iterator[None]:
                 return value
 
         if target is operator.getitem:
-            return _map_slices(args, lambda value: number(value, True)), kwargs
-        takes_number = _number_parameters(target)
-        if takes_number is None:
+            return _map_slices(args, number), kwargs
+        packet = _packet(target)
+        if packet is None:
             return args, kwargs
-        args = tuple(_map(value, lambda v, place=place: number(v, takes_number(place))) for place, value in enumerate(args))
-        return args, {name: _map(value, lambda v, name=name: number(v, takes_number(name))) for name, value in kwargs.items()}
+        args = tuple(_map(value, lambda v, place=place: number(v, place)) for place, value in enumerate(args))
+        return args, {name: _map(value, lambda v, name=name: number(v, name)) for name, value in kwargs.items()}
 
     with numbers_taken(take), calls_rewritten(rewrite):
         yield
@@ -81,22 +83,20 @@ def _map_slices(args: tuple, change: Callable[[object], object]) -> tuple:
     return (args[0], *map(changed, args[1:]))
 
 
-def _number_parameters(target: Callable | str) -> Callable[[int | str], bool] | None:
-    """Of a call in Dynamo's graph: whether the operator takes numbers alone at a place or by a name; None: not known."""
+def _packet(target: Callable | str):
+    """The operator that a call in Dynamo's graph runs into, of that name; None: not known."""
     name = target if isinstance(target, str) else getattr(target, "__name__", "")
-    packet = getattr(torch.ops.aten, name, None) if name and not name.startswith("_") else None
-    if packet is None:
-        return None
-    signatures = [getattr(packet, overload)._schema.arguments for overload in packet.overloads()]
+    return getattr(torch.ops.aten, name, None) if name and not name.startswith("_") else None
 
-    def takes_number(place: int | str) -> bool:
-        found = []
-        for arguments in signatures:
-            if isinstance(place, str):
-                found += [each for each in arguments if each.name == place]
-            else:
-                positional = [each for each in arguments if not each.kwarg_only]
-                found += positional[place : place + 1] or positional[-1:]  # x.view(2, 3)
-        return bool(found) and not any("Tensor" in str(each.type) for each in found)
 
-    return takes_number
+def _takes_number(packet, place: int | str) -> bool:
+    """Whether an operator takes numbers alone at a place or by a name."""
+    found = []
+    for overload in packet.overloads():
+        arguments = getattr(packet, overload)._schema.arguments
+        if isinstance(place, str):
+            found += [each for each in arguments if each.name == place]
+        else:
+            positional = [each for each in arguments if not each.kwarg_only]
+            found += positional[place : place + 1] or positional[-1:]  # x.view(2, 3)
+    return bool(found) and not any("Tensor" in str(each.type) for each in found)

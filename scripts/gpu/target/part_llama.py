@@ -16,7 +16,7 @@ import llama
 import tensors
 import torch
 from part import Failure, describe_failure
-from part_training import read_losses
+from part_training import apart, read_losses
 
 # Dense bfloat16 FLOP/s by the manufacturers' data sheets.
 PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "B200": 2250e12, "GB200": 2500e12}
@@ -32,11 +32,6 @@ LOSSES = {"bfloat16": 5e-2, "float32": 1e-5}
 
 def median(values):
     return sorted(values)[len(values) // 2]
-
-
-def apart(losses, expected):
-    """The largest relative difference of two runs' losses; infinite if one is not a number."""
-    return max(abs(a - b) / abs(b) if a == a else float("inf") for a, b in zip(losses, expected))
 
 
 def write_inputs(part, entry, config):
