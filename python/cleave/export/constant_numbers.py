@@ -63,7 +63,9 @@ def constant_numbers(constants: Constants, notes: list[str]) -> Iterator[None]:
 
 def _is_number(node: fx.Node) -> bool:
     value = node.meta.get("example_value")
-    return isinstance(value, torch.Tensor) and value.numel() == 1 and not value.requires_grad
+    # Sizes that depend on data are symbols, and a comparison with one would raise.
+    one_element = isinstance(value, torch.Tensor) and all(isinstance(size, int) and size == 1 for size in value.shape)
+    return one_element and not value.requires_grad
 
 
 def _map(value: object, change: Callable[[object], object]) -> object:
