@@ -505,9 +505,22 @@ Tensor Evaluator::opaque(Type type, StringRef kind) {
   return value;
 }
 
-std::vector<Tensor> Evaluator::evaluate(Operation *op, ArrayRef<const Tensor *> operands,
+std::vector<Tensor> Evaluator::evaluate(Operation *op, ArrayRef<const Tensor *> given,
                                         std::string &unknown) {
   std::vector<Tensor> results;
+  // A digit is a place in one operand: i.view(-1, 1) and i.view(1, -1) are taken at two.
+  SmallVector<const Tensor *> operands(given);
+  SmallVector<Tensor, 2> renamed;
+  renamed.reserve(operands.size());
+  llvm::SmallDenseSet<Var> taken;
+  if (operands.size() > 1)
+    for (const Tensor *&operand : operands) {
+      auto isTaken = [&](Var var) { return taken.contains(var); };
+      if (llvm::any_of(operand->dims, [&](const auto &dim) { return llvm::any_of(dim, isTaken); }))
+        operand = &renamed.emplace_back(withOwnDigits(terms, *operand));
+      for (const auto &dim : operand->dims)
+        taken.insert(dim.begin(), dim.end());
+    }
   bool isKnown = false;
   StringRef dialect = op->getName().getDialectNamespace();
   auto by = [&](StringRef name, bool isMade) {

@@ -284,12 +284,14 @@ Blame::Ops Blame::collectSlice(ArrayRef<mlir::Value> values) {
   return ops;
 }
 
-/// The ops that make something unlike, on which the value depends, of operands that are right.
-Blame::Ops Blame::findCandidates(mlir::Value value, bool allowsShares) {
+/// The ops that make something unlike, on which the value depends, of operands that are right, or
+/// results of ops that are `believed`.
+Blame::Ops Blame::findCandidates(mlir::Value value, bool allowsShares, const Ops &believed) {
   Ops candidates;
   auto isFine = [&](mlir::Value value) {
     Status status = statusOf(value);
-    return status.isFine() || (allowsShares && status.isShare);
+    return status.isFine() || (allowsShares && status.isShare) ||
+           believed.contains(value.getDefiningOp());
   };
   llvm::SetVector<mlir::Value> slice;
   slice.insert(sourceOf(value));
@@ -449,16 +451,19 @@ void Blame::explain(ArrayRef<std::pair<const Result *, size_t>> failed,
   llvm::DenseMap<Operation *, unsigned> explained;
   SmallVector<Ops> candidates;
   llvm::DenseMap<Operation *, unsigned> votes;
+  // What a result that is right depends on is less likely to be wrong.
+  Ops isProved = collectSlice(proved);
   for (auto [result, number] : failed) {
     Ops named;
     if (++explained[result->part.function] > kExplained) {
       candidates.push_back({});
       continue;
     }
-    for (bool allowsShares : {true, false})
-      if (named.empty())
-        for (Operation *op : findCandidates(result->returned, allowsShares))
-          named.insert(settleFactor(findMissingReduction(op)));
+    for (const Ops &believed : {isProved, Ops()})
+      for (bool allowsShares : {true, false})
+        if (named.empty())
+          for (Operation *op : findCandidates(result->returned, allowsShares, believed))
+            named.insert(settleFactor(findMissingReduction(op)));
     if (named.empty())
       if (Operation *op = findChangeOfLayout(*result))
         named.insert(op);
@@ -466,8 +471,6 @@ void Blame::explain(ArrayRef<std::pair<const Result *, size_t>> failed,
       ++votes[op];
     candidates.push_back(std::move(named));
   }
-  // What a result that is right depends on is less likely to be wrong.
-  Ops isProved = collectSlice(proved);
   auto rank = [&](Operation *op) {
     return std::tuple(isProved.contains(op), -int(votes.lookup(op)), places.lookup(op));
   };

@@ -65,7 +65,7 @@ private:
   bool isInner(const Tensor &found) const;
 
   Ops collectSlice(llvm::ArrayRef<mlir::Value> values);
-  Ops findCandidates(mlir::Value value, bool allowsShares);
+  Ops findCandidates(mlir::Value value, bool allowsShares, const Ops &believed);
   mlir::Operation *settleFactor(mlir::Operation *op);
   mlir::Operation *findMissingReduction(mlir::Operation *op);
   mlir::Operation *userOfTerm(mlir::Operation *user, mlir::Value value, unsigned axis);

@@ -37,9 +37,10 @@ std::optional<Tensor> Prover::contributionOf(Operation *op, Evaluator &evaluator
   if (auto contribute = dyn_cast<train::ContributeOp>(op))
     return values.find(contribute.getGradient())->second;
   auto product = cast<train::ContributeMmOp>(op);
-  std::optional<Tensor> value = evaluator.multiplyMatrices(
-      values.find(product.getSelf())->second, values.find(product.getMat2())->second,
-      product.getBucket().getType().getFlat().getElementType());
+  std::optional<Tensor> value =
+      evaluator.multiplyMatrices(values.find(product.getSelf())->second,
+                                 withOwnDigits(terms, values.find(product.getMat2())->second),
+                                 product.getBucket().getType().getFlat().getElementType());
   if (value && product.getTransposed())
     std::swap(value->dims[0], value->dims[1]);
   return value;

@@ -73,7 +73,7 @@ public:
 
   /// The values of the op's results. One that cannot be expressed is like nothing else; `unknown`
   /// then says why.
-  std::vector<Tensor> evaluate(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+  std::vector<Tensor> evaluate(mlir::Operation *op, llvm::ArrayRef<const Tensor *> given,
                                std::string &unknown);
   /// What made them, by the file that has it: the name of a step of the log.
   llvm::StringRef getStep() const { return step; }

@@ -32,6 +32,18 @@ int64_t cleave::prove::sizeOf(ArrayRef<Var> digits, const Variables &variables) 
   return size;
 }
 
+Tensor cleave::prove::withOwnDigits(Terms &terms, Tensor value) {
+  Substitution digits;
+  for (auto &dim : value.dims)
+    for (Var &var : dim) {
+      Var own = terms.variables.make(terms.variables.getSize(var));
+      digits[var] = Index::of(own);
+      var = own;
+    }
+  substitute(value.meaning, digits);
+  return value;
+}
+
 bool cleave::prove::cut(Terms &terms, Tensor &value, unsigned dim, ArrayRef<int64_t> strides) {
   SmallVector<Digit, 2> old = digitsOf(value.dims[dim], terms.variables);
   SmallVector<int64_t, 4> cuts(strides);

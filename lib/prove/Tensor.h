@@ -25,6 +25,8 @@ llvm::SmallVector<llvm::SmallVector<Var, 2>, 4> makeDims(Terms &terms,
 Index placeIn(llvm::ArrayRef<Var> digits, const Variables &variables);
 /// How many places these digits have.
 int64_t sizeOf(llvm::ArrayRef<Var> digits, const Variables &variables);
+/// The same tensor, over digits of its own: views of one value share theirs.
+Tensor withOwnDigits(Terms &terms, Tensor value);
 /// Cuts dimension `dim` at these strides too. Fails, and leaves the value, if its digits do not
 /// permit it.
 bool cut(Terms &terms, Tensor &value, unsigned dim, llvm::ArrayRef<int64_t> strides);

@@ -27,12 +27,14 @@ inline void write(llvm::raw_ostream &os, const Index &index, const Names &names)
   os << index.getConstant() << ';';
 }
 
-/// Numbers the variables for which `isWanted`, by first use, what counts most first.
+/// Numbers the variables for which `isWanted`, by first use, what counts most first, and what is
+/// added before what is taken off.
 template <typename Wanted>
 void nameByUse(const Index &index, Names &names, unsigned &next, Wanted isWanted) {
   llvm::SmallVector<Index::Part, 4> parts(index.getParts());
   llvm::stable_sort(parts, [](const Index::Part &a, const Index::Part &b) {
-    return std::abs(a.coefficient) > std::abs(b.coefficient);
+    return std::pair(std::abs(a.coefficient), a.coefficient) >
+           std::pair(std::abs(b.coefficient), b.coefficient);
   });
   for (const Index::Part &part : parts)
     if (isWanted(part.var) && names.try_emplace(part.var, next).second)

@@ -290,8 +290,8 @@ def _grid(b):
     return b.done((b.div(part, norm), "dp=0 tp=0"), (norm, ""), (b.sum(h, dim=0), "dp=P"))
 
 
-# Right, and not proved today: parts that are concatenated, and scores that are filled where keys are later.
-UNPROVED = ("bucket", "fused", "causal")
+# Right, and not proved today: parts that are concatenated.
+UNPROVED = ("bucket", "fused")
 
 
 def programs():
