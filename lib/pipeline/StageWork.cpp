@@ -2,7 +2,6 @@
 
 #include "lib/pipeline/StageWork.h"
 
-#include "dialects/dist/Dist.h"
 #include "dialects/train/Stages.h"
 #include "lib/aten/OpCost.h"
 #include "lib/memory/MemoryPlan.h"
@@ -150,6 +149,17 @@ static std::pair<cost::Collective, double> describeCollective(Operation *op, dou
   return {cost::Collective::Send, sent};
 }
 
+} // namespace
+
+cost::OpWork pipeline::describeCommunication(dist::CommunicationOpInterface op, int64_t ranks) {
+  cost::OpWork work;
+  work.kind = cost::OpWork::Communication;
+  std::tie(work.collective, work.bytes) =
+      describeCollective(op, double(op.getBytesSent(ranks)), double(ranks));
+  return work;
+}
+
+namespace {
 class Measurement {
 public:
   Measurement(dist::MeshOp op, const MeasureOptions &options) : mesh(op, options) {}
@@ -361,11 +371,9 @@ private:
         FailureOr<unsigned> group = findGroup(&op, communication.getAxesAttr());
         if (failed(group))
           return failure();
-        int64_t ranks = program.groups[*group].ranks.size;
-        work.kind = OpWork::Communication;
+        static_cast<cost::OpWork &>(work) =
+            describeCommunication(communication, program.groups[*group].ranks.size);
         work.group = *group;
-        std::tie(work.collective, work.bytes) =
-            describeCollective(&op, double(communication.getBytesSent(ranks)), double(ranks));
         if (communication.isStarted()) {
           work.starts = numStarted++;
           for (Value result : op.getResults())

@@ -3,6 +3,7 @@
 #ifndef CLEAVE_LIB_PIPELINE_STAGEWORK_H
 #define CLEAVE_LIB_PIPELINE_STAGEWORK_H
 
+#include "dialects/dist/Dist.h"
 #include "dialects/train/Program.h"
 #include "lib/schedule/simulate/ProgramCosts.h"
 
@@ -15,6 +16,9 @@ struct MeasureOptions {
   llvm::StringRef axis = "pp";
   int64_t ranks = 1;
 };
+
+/// A communication among so many ranks.
+cost::OpWork describeCommunication(dist::CommunicationOpInterface op, int64_t ranks);
 
 /// The work of every stage, for the simulator's cost model: what each op computes and moves, what
 /// communications over mesh axes send, bytes that cross between stages, that one microbatch keeps,

@@ -1,52 +1,21 @@
 // The search. From one plan that fits it goes to ever better ones that differ in a word or two, so
 // that there is one to compare with; then it looks at what has the least bound, until no bound is
 // below the best. The least bound of what there was no time for is the bound of the whole.
-#include "lib/plan/Search.h"
-
-#include "lib/plan/Bound.h"
-#include "lib/schedule/builders/Builder.h"
-#include "lib/schedule/model/P2P.h"
-#include "lib/support/Error.h"
+#include "lib/plan/SearchEntry.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <queue>
 
 using namespace cleave::plan;
-using cleave::makeError;
-namespace cost = cleave::cost;
-namespace schedule = cleave::schedule;
-
-/// A layout and what is still to be looked at of it.
-struct Search::Entry {
-  LayoutReport report;
-  struct Work {
-    Shape shape;
-    /// Seconds, infinite where it does not fit; bytes.
-    double bound = 0, memory = 0;
-    bool isDone = false;
-    /// By schedule, once samples of its stages were looked at.
-    std::optional<std::vector<PlanBound>> schedules;
-  };
-  std::vector<Work> works;
-  std::optional<LayerTimes> times; // once it is partitioned
-};
 
 Search::Search(const Space &space, const cost::Cluster &cluster, Programs &programs,
                const SearchOptions &options)
     : space(space), cluster(cluster), programs(programs), options(options) {}
 Search::~Search() = default;
-
-KernelTime LayerTimes::sum() const {
-  KernelTime sum = shared;
-  for (const std::vector<KernelTime> *pass : {&forward, &backward})
-    for (const KernelTime &layer : *pass)
-      sum += layer;
-  return sum;
-}
 
 const Candidate *SearchResult::getSmallest() const {
   auto memory = [](const Candidate &candidate) { return candidate.step.maxMemory(); };
@@ -54,218 +23,6 @@ const Candidate *SearchResult::getSmallest() const {
       candidates.begin(), candidates.end(),
       [&](const Candidate &a, const Candidate &b) { return memory(a) < memory(b); });
   return least == candidates.end() ? nullptr : &*least;
-}
-
-double Search::boundLayout(const Layout &layout) const {
-  double microbatches = double(space.programs[layout.program].microbatches);
-  double seconds = programs.getKernelTime(layout.program, double(layout.numParts())).seconds();
-  double step = boundPipeline(seconds, double(layout.pipeline), microbatches, /*isPlain=*/false);
-  if (layout.sharding == Sharding::Fsdp) {
-    // Of the ranks of the pipeline one holds this much at least. A function takes as long as its
-    // communications, which follow each other.
-    double bytes = programs.getShardedBytes(layout.program, layout.numParts()) /
-                   double(layout.tensor * layout.pipeline);
-    cost::Group group{layout.data * layout.context, layout.dataInside ? 1 : layout.tensor};
-    step = std::max(step, microbatches *
-                              (timeOf(cluster, cost::Collective::AllGather, group, bytes) +
-                               timeOf(cluster, cost::Collective::ReduceScatter, group, bytes)));
-  }
-  return (cluster.device.stepSeconds + step) * (1 - rounding);
-}
-
-/// Each of these bytes is on some rank of the pipeline, in as many parts as the axes divide.
-double Search::boundMemory(const Layout &layout) const {
-  double parts = double(layout.tensor * layout.pipeline);
-  double sharers = double(layout.data * layout.context);
-  ProgramBytes bytes = programs.getBytes(layout.program);
-  bool shardsStates = layout.sharding != Sharding::Replicated;
-  bool shardsParameters = shardsStates && layout.sharding != Sharding::Zero1;
-  // Gradients that are scattered once are whole until then.
-  bool shardsGradients = layout.sharding == Sharding::Fsdp;
-  return bytes.parameters / (shardsParameters ? parts * sharers : parts) +
-         bytes.gradients / (shardsGradients ? parts * sharers : parts) +
-         bytes.states / (shardsStates ? parts * sharers : parts);
-}
-
-/// What ranks of the pipeline hold on average: each stage keeps what one microbatch saves at least.
-double Search::boundMemory(const Shape &shape, const LayerTimes &times) const {
-  const std::vector<double> &saved = times.recomputed[size_t(shape.recompute)].savedBytes;
-  return (boundMemory(shape.layout) +
-          std::accumulate(saved.begin(), saved.end(), 0.0) / double(shape.layout.pipeline)) *
-         (1 - rounding);
-}
-
-/// The least bound of the ways in which schedules lay the stages on ranks.
-double Search::boundShape(const Shape &shape, const LayerTimes &times) const {
-  double microbatches = double(space.programs[shape.layout.program].microbatches);
-  simulate::CostTable costs;
-  costs.stages.assign(size_t(shape.numStages()), simulate::StageCost{0, 0, 0, 0});
-  std::vector<int64_t> cuts = space.listCuts(shape);
-  cuts.push_back(int64_t(times.forward.size()));
-  const std::vector<KernelTime> &recomputed = times.recomputed[size_t(shape.recompute)].backward;
-  const std::vector<KernelTime> &backwards = recomputed.empty() ? times.backward : recomputed;
-  size_t layer = 0;
-  for (auto [cut, cost] : llvm::zip_equal(cuts, costs.stages)) {
-    KernelTime forward, backward;
-    for (; layer < size_t(cut); ++layer) {
-      forward += times.forward[layer];
-      backward += backwards[layer];
-    }
-    cost.forward = forward.seconds();
-    // Which part of a split backward makes the input's gradient is not known.
-    (shape.splitsBackward ? cost.weight : cost.backward) = backward.seconds();
-  }
-  auto ranks = unsigned(shape.layout.pipeline), stages = unsigned(shape.numStages());
-  double least = std::numeric_limits<double>::infinity();
-  for (auto style : {schedule::TopologyStyle::Loop, schedule::TopologyStyle::V}) {
-    auto topology = schedule::Topology::get(style, ranks, stages);
-    if (!topology) {
-      llvm::consumeError(topology.takeError());
-      continue;
-    }
-    least = std::min(least, boundSchedule(costs, *topology, microbatches, shape.splitsBackward,
-                                          /*hasUpdates=*/false));
-  }
-  return (cluster.device.stepSeconds + least) * (1 - rounding);
-}
-
-std::vector<PlanBound> Search::boundSchedules(const Shape &shape) {
-  const StageSamples *samples = programs.sampleStages(shape);
-  if (!samples)
-    return {};
-  return cleave::plan::boundSchedules(space, cluster, shape, *samples);
-}
-
-/// Raises the bounds of a shape by what samples of its stages say.
-void Search::refine(Entry &entry, size_t number) {
-  Entry::Work &work = entry.works[number];
-  if (work.schedules)
-    return;
-  work.schedules = boundSchedules(work.shape);
-  if (work.schedules->empty() || options.isExhaustive)
-    return;
-  PlanBound least{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
-  for (const PlanBound &bound : *work.schedules) {
-    if (bound.memory <= options.memory)
-      least.seconds = std::min(least.seconds, bound.seconds);
-    least.memory = std::min(least.memory, bound.memory);
-  }
-  work.bound = std::max(work.bound, least.seconds);
-  work.memory = std::max(work.memory, least.memory);
-}
-
-llvm::Expected<Candidate> Search::simulate(const Plan &plan) {
-  auto program = programs.stage(plan.shape);
-  if (!program)
-    return program.takeError();
-  auto candidate = simulate(plan, *program, std::numeric_limits<double>::infinity());
-  if (!candidate)
-    return candidate;
-  for (auto [name, bound] : llvm::zip(space.listSchedules(plan.shape), boundSchedules(plan.shape)))
-    if (name == plan.schedule) {
-      candidate->bound = std::max(candidate->bound, bound.seconds);
-      candidate->memoryBound = bound.memory;
-    }
-  return candidate;
-}
-
-/// Compares the stages of a whole program to what follows for them from samples.
-llvm::Error Search::confirmSamples(const Shape &shape, const simulate::ProgramWork &whole,
-                                   bool isExact) {
-  const StageSamples *samples = programs.sampleStages(shape);
-  if (!samples)
-    return llvm::Error::success();
-  // FSDP's communication is not in samples.
-  isExact &= shape.layout.sharding != Sharding::Fsdp;
-  std::vector<int64_t> ends = space.listCuts(shape);
-  ends.push_back(space.programs[shape.layout.program].layers);
-  int64_t begin = 0;
-  for (auto [end, stage] : llvm::zip_equal(ends, describeStages(cluster, whole))) {
-    std::optional<StageSample> sample = samples->get(begin, end);
-    if (!sample)
-      return llvm::Error::success();
-    for (auto [name, pass] : {std::pair("forward", &StageSample::forward),
-                              {"backward", &StageSample::backward},
-                              {"input gradient", &StageSample::input},
-                              {"weight gradient", &StageSample::weight}}) {
-      double found = (stage.*pass).seconds(), expected = (sample.value().*pass).seconds();
-      double slack = rounding * expected;
-      if (found < expected - slack || (isExact && found > expected + slack))
-        return makeError("the {0} of layers {1} to {2} takes {3:e9} s, by samples {4:e9} s", name,
-                         begin, end - 1, found, expected);
-    }
-    double slack = rounding * sample->savedBytes;
-    if (stage.savedBytes < sample->savedBytes - slack ||
-        (isExact && stage.savedBytes > sample->savedBytes + slack))
-      return makeError("layers {0} to {1} keep {2} bytes, by samples {3}", begin, end - 1,
-                       stage.savedBytes, sample->savedBytes);
-    begin = end;
-  }
-  return llvm::Error::success();
-}
-
-llvm::Error Search::confirm(const Candidate &candidate, bool isExact) {
-  auto program = programs.stageWhole(candidate.plan.shape);
-  if (!program)
-    return program.takeError();
-  if (llvm::Error error = confirmSamples(candidate.plan.shape, program->work, isExact))
-    return error;
-  auto whole = simulate(candidate.plan, *program, std::numeric_limits<double>::infinity());
-  if (!whole)
-    return whole.takeError();
-  auto isSame = [](double a, double b) { return std::abs(a - b) <= rounding * std::abs(b); };
-  if (!isSame(whole->step.seconds, candidate.step.seconds))
-    return makeError("{0} s with one of equal layers, {1} s with all of them",
-                     candidate.step.seconds, whole->step.seconds);
-  if (!isSame(whole->step.maxMemory(), candidate.step.maxMemory()))
-    return makeError("{0} bytes with one of equal layers, {1} bytes with all of them",
-                     candidate.step.maxMemory(), whole->step.maxMemory());
-  return llvm::Error::success();
-}
-
-/// The schedule of a plan, as --build-schedule makes it.
-static llvm::Expected<schedule::Schedule> makeSchedule(const Plan &plan, const Space &space,
-                                                       const StagedProgram &program) {
-  auto built = orderPasses(plan, space, unsigned(program.work.stages.size()));
-  if (!built || built->numRanks() == 1)
-    return built;
-  if (llvm::Error error = program.complete(*built))
-    return std::move(error);
-  return built;
-}
-
-/// A plan that needs no simulation, since its bound is `best` or more, has no seconds.
-llvm::Expected<Candidate> Search::simulate(const Plan &plan, const StagedProgram &program,
-                                           double best) {
-  auto microbatches = unsigned(space.programs[plan.shape.layout.program].microbatches);
-  auto order = makeSchedule(plan, space, program);
-  if (!order)
-    return order.takeError();
-  simulate::RunOptions run;
-  run.simulation.model = schedule::CommModel::gloo();
-  run.schedulesReductions = simulate::hasReductions(*order);
-  std::vector<simulate::StageTime> times = simulate::timeStages(cluster, program.work, run);
-  simulate::CostTable costs = simulate::costsOfStages(cluster, program.work, times);
-  Candidate candidate{plan};
-  candidate.bound = cluster.device.stepSeconds +
-                    1e-3 * boundSchedule(costs, order->topology, microbatches,
-                                         plan.shape.splitsBackward, simulate::hasUpdates(*order));
-  candidate.bound *= 1 - rounding;
-  if (candidate.bound >= best)
-    return candidate;
-  if (order->numRanks() > 1) {
-    auto explicitOrder = schedule::insertP2P(*order);
-    if (!explicitOrder)
-      return explicitOrder.takeError();
-    order = std::move(explicitOrder);
-  }
-  auto timeline = simulate::simulate(*order, costs, run.simulation);
-  if (!timeline)
-    return timeline.takeError();
-  candidate.step = simulate::describeStep(cluster, program.work, *order, times,
-                                          simulate::measure(*order, *timeline));
-  candidate.fits = candidate.step.maxMemory() <= options.memory;
-  return candidate;
 }
 
 /// Simulates the plans of a shape, but for those that are slower by their bounds.
@@ -360,15 +117,13 @@ bool Search::open(Entry &entry) {
     return false;
   }
   entry.times = std::move(*times);
-  KernelTime least = programs.getKernelTime(layout.program, double(layout.numParts()));
-  KernelTime found = entry.times->sum();
-  if (found.device < least.device * (1 - rounding) || found.host < least.host * (1 - rounding))
-    result.violations.push_back(llvm::formatv(
-        "kernels with dp={0} tp={1} cp={2}: {3} s, launched in {4} s, bounds {5} s and {6} s",
-        layout.data, layout.tensor, layout.context, found.device, found.host, least.device,
-        least.host));
+  check(entry, programs.timeGlobal(layout.program, layout.numParts()), *entry.times);
+  if (options.isExhaustive)
+    raiseUndivided(entry);
+  if (entry.undivided)
+    check(entry, *entry.undivided, *entry.times);
+  raiseBounds(entry, *entry.times);
   for (Entry::Work &work : entry.works) {
-    work.bound = std::max(work.bound, boundShape(work.shape, *entry.times));
     work.memory = boundMemory(work.shape, *entry.times);
     if (work.memory > options.memory && !options.isExhaustive)
       work.bound = std::numeric_limits<double>::infinity();
@@ -380,7 +135,6 @@ bool Search::open(Entry &entry) {
 /// are the same.
 static bool isNear(const Layout &a, const Layout &b) {
   unsigned larger = 0, smaller = 0;
-  int64_t product = 1;
   for (auto axis : {&Layout::data, &Layout::tensor, &Layout::pipeline, &Layout::context}) {
     int64_t high = std::max(a.*axis, b.*axis), low = std::min(a.*axis, b.*axis);
     if (high == low)
@@ -388,7 +142,6 @@ static bool isNear(const Layout &a, const Layout &b) {
     if (high % low || high / low > 4)
       return false;
     (a.*axis > b.*axis ? larger : smaller) += 1;
-    product *= high / low;
   }
   if (larger == 0 && smaller == 0)
     return true;
@@ -487,7 +240,10 @@ void Search::searchRest() {
     else if (isSlow)
       for (size_t work = 0; work < entry.works.size(); ++work)
         close(entry, work);
-    else if (open(entry))
+    else if (!entry.hasUndivided && !options.isExhaustive) {
+      raiseUndivided(entry);
+      push(item.entry);
+    } else if (open(entry))
       push(item.entry);
   }
 }
@@ -580,6 +336,7 @@ SearchResult Search::run() {
     entry.report.memoryBound = boundMemory(layout);
     for (const Shape &shape : space.listShapes(layout))
       entry.works.push_back({shape, entry.report.bound, entry.report.memoryBound});
+    raiseBounds(entry, programs.timeGlobal(layout.program, layout.numParts()));
     if (entry.report.memoryBound > options.memory && !options.isExhaustive)
       entry.report.kind = LayoutReport::TooLarge;
   }

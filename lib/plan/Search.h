@@ -3,11 +3,10 @@
 #ifndef CLEAVE_LIB_PLAN_SEARCH_H
 #define CLEAVE_LIB_PLAN_SEARCH_H
 
-#include "lib/plan/Samples.h"
+#include "lib/plan/LayerTimes.h"
 #include "lib/schedule/simulate/Step.h"
 #include "lib/solve/Timer.h"
 
-#include <array>
 #include <functional>
 #include <limits>
 #include <tuple>
@@ -19,23 +18,6 @@ struct StagedProgram {
   simulate::ProgramWork work;
   /// Adds the stages' functions of a step to a schedule: unshards, reductions, updates.
   std::function<llvm::Error(schedule::Schedule &)> complete;
-};
-
-/// The kernels of one microbatch, at the least, by layer: what comes before the layers counts as
-/// part of the first, what comes after them as part of the last.
-struct LayerTimes {
-  std::vector<KernelTime> forward, backward;
-  /// What backwards take that recompute, and bytes that one microbatch keeps, by Recompute; empty
-  /// where that is not known.
-  struct Recomputed {
-    std::vector<KernelTime> backward;
-    std::vector<double> savedBytes;
-  };
-  std::array<Recomputed, 3> recomputed;
-  /// Of what each layer that needs it computes for itself: masks, tables of positions.
-  KernelTime shared;
-
-  KernelTime sum() const;
 };
 
 /// Bytes of a program, on all ranks together.
@@ -51,13 +33,16 @@ class Programs {
 public:
   virtual ~Programs() = default;
 
-  /// The kernels of one microbatch, on all stages together, at the least, where `parts` ranks
-  /// divide each op.
-  virtual KernelTime getKernelTime(unsigned program, double parts) const = 0;
+  /// One microbatch, where `parts` ranks divide each op. Of a program that cannot be cut at its
+  /// layers only the sum is known.
+  virtual const LayerTimes &timeGlobal(unsigned program, int64_t parts) const = 0;
   virtual ProgramBytes getBytes(unsigned program) const = 0;
   /// Bytes of parameters, on all ranks together, that `parts` ranks surely divide where FSDP shards
   /// them, and that a forward gathers.
   virtual double getShardedBytes(unsigned program, int64_t parts) const = 0;
+  /// One microbatch of this layout, from the program that is partitioned for the layout whose batch
+  /// is not divided; none where that says nothing.
+  virtual std::optional<LayerTimes> timeUndivided(const Layout &layout) = 0;
   /// The same of the program of this layout, of which more is known.
   virtual llvm::Expected<LayerTimes> partition(const Layout &layout) = 0;
   virtual llvm::Expected<StagedProgram> stage(const Shape &shape) = 0;
@@ -151,8 +136,11 @@ private:
   bool isLarge(unsigned program) const;
   std::tuple<bool, double, bool, int64_t> rankLayout(const Layout &layout) const;
   double boundMemory(const Layout &layout) const;
-  double boundShape(const Shape &shape, const LayerTimes &times) const;
   double boundMemory(const Shape &shape, const LayerTimes &times) const;
+  void raiseBounds(Entry &entry, const LayerTimes &times);
+  void raiseUndivided(Entry &entry);
+  double boundLayers(const Shape &shape);
+  void check(const Entry &entry, const LayerTimes &before, const LayerTimes &now);
   bool open(Entry &entry);
   void close(Entry &entry, size_t work);
   void search(Entry &entry, size_t work);

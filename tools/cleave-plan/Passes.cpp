@@ -10,6 +10,7 @@
 #include "lib/plan/Bound.h"
 #include "tools/cleave-plan/Commands.h"
 
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "llvm/Support/FileSystem.h"
@@ -51,39 +52,12 @@ static llvm::Error runPasses(ModuleOp module, ArrayRef<PassCall> passes) {
   llvm::raw_string_ostream os(problem);
   if (failed(parsePassPipeline(pipeline, manager, os)))
     return makeError("{0}: {1}", pipeline, problem);
+  // Once, after the last pass: a search runs many.
+  manager.enableVerifier(false);
   Diagnostics diagnostics(module.getContext());
-  if (failed(manager.run(module)))
+  if (failed(manager.run(module)) || failed(verify(module)))
     return diagnostics.makeError("a pass failed");
   return llvm::Error::success();
-}
-
-/// Of ops that no pass after placement leaves out or moves out of the microbatch: all but copies,
-/// casts, and what depends on parameters alone. `isGlobal`: none that --partition may build
-/// otherwise either. `isCut`: what is recomputed is decided.
-static std::vector<std::pair<Operation *, cost::OpWork>>
-listWork(func::FuncOp microbatch, bool isGlobal, bool isCut = false) {
-  llvm::DenseSet<Value> constant;
-  for (unsigned index = 0; index < microbatch.getNumArguments(); ++index) {
-    train::RoleAttr role = train::getArgumentRole(microbatch, index);
-    if (role && role.getKind() == train::RoleKind::Parameter)
-      constant.insert(microbatch.getArgument(index));
-  }
-  std::vector<std::pair<Operation *, cost::OpWork>> works;
-  for (Operation &op : microbatch.front().without_terminator()) {
-    if (llvm::all_of(op.getOperands(), [&](Value value) { return constant.contains(value); })) {
-      constant.insert(op.result_begin(), op.result_end());
-      continue;
-    }
-    if (!isa<aten::AtenDialect>(op.getDialect()) || (!isCut && mayBeLeftOut(&op)))
-      continue;
-    cost::OpWork work = aten::describeWork(&op);
-    if (work.kernels == 0 || op.hasTrait<aten::CopyLike>() ||
-        (isGlobal && work.kind == cost::OpWork::Bytes &&
-         !placement::getForms(op.getName()).empty()))
-      continue;
-    works.emplace_back(&op, work);
-  }
-  return works;
 }
 
 struct PassRunner::Samples {
@@ -94,57 +68,44 @@ struct PassRunner::Samples {
   std::vector<int64_t> first; // by stage
 };
 
-static KernelTime getTime(const cost::Cluster &cluster, const cost::OpWork &work) {
-  return {cost::timeOf(cluster, work, {}) + work.kernels * cluster.device.kernelSeconds,
-          work.kernels * cluster.device.hostSeconds};
-}
-
 llvm::Error PassRunner::prepare() {
-  for (Source &source : sources) {
+  for (auto [program, source] : llvm::enumerate(sources)) {
+    auto found = Layers::find(source);
+    layers.push_back(found ? std::optional(std::move(*found)) : std::nullopt);
+    if (!found)
+      llvm::consumeError(found.takeError());
+    auto module = keep(unsigned(program), chooseSamples(unsigned(program)).kept);
+    if (!module) {
+      llvm::consumeError(module.takeError());
+      layers.back() = std::nullopt;
+      module = keep(unsigned(program), {});
+    }
     // What all plans' passes leave out.
-    OwningOpRef<ModuleOp> module = source.module->clone();
-    if (llvm::Error error = runPasses(*module, listPlacing(Layout(), "")))
+    if (llvm::Error error = runPasses(**module, listPlacing(Layout(), "")))
       return error;
-    auto functions = train::getProgram(*module);
+    auto functions = train::getProgram(**module);
     if (failed(functions))
       return makeError("{0}: is not sound after --cse --canonicalize", source.facts.path);
-    std::vector<CountedWork> &counted = works.emplace_back();
     simulate::ProgramWork widths;
     for (const auto &[op, work] : listWork(functions->microbatch, /*isGlobal=*/true)) {
       bool isProduct = work.kind == cost::OpWork::Product;
       widths.flopsOfWidth[size_t(isProduct ? work.product.width : work.width)] +=
           cost::flopsOf(work);
-      auto found = llvm::find_if(
-          counted, [&, &work = work](const CountedWork &each) { return each.work == work; });
-      if (found == counted.end())
-        counted.push_back({work, 1});
-      else
-        ++found->count;
     }
     if (llvm::Error error = simulate::checkWidth(cluster, widths))
       return error;
-    auto found = Layers::find(source);
-    layers.push_back(found ? std::optional(std::move(*found)) : std::nullopt);
-    if (!found) {
-      llvm::consumeError(found.takeError());
-      continue;
-    }
-    auto program = unsigned(layers.size() - 1);
-    if (auto shortened = keep(program, chooseSamples(program).kept); !shortened) {
-      llvm::consumeError(shortened.takeError());
-      layers.back() = std::nullopt;
-    }
+    auto work = describeLayers(**module, unsigned(program), Division::None);
+    if (!work)
+      return work.takeError();
+    globals.push_back(std::move(*work));
   }
   return llvm::Error::success();
 }
 
-KernelTime PassRunner::getKernelTime(unsigned program, double parts) const {
-  auto [entry, isNew] = kernelTimes.try_emplace({program, parts});
+const LayerTimes &PassRunner::timeGlobal(unsigned program, int64_t parts) const {
+  auto [entry, isNew] = globalTimes.try_emplace({program, parts});
   if (isNew)
-    for (const CountedWork &each : works[program]) {
-      entry->second.device += each.count * leastSeconds(cluster.device, each.work, parts);
-      entry->second.host += each.count * each.work.kernels * cluster.device.hostSeconds;
-    }
+    entry->second = timeLayers(program, globals[program], Layout(), parts);
   return entry->second;
 }
 
@@ -218,46 +179,59 @@ llvm::Expected<ModuleOp> PassRunner::place(const Layout &layout, const Kept &kep
   return placed.front().module->get();
 }
 
-/// Of a program that has these layers, what the ops of each take.
-llvm::Expected<LayerTimes> PassRunner::timeLayers(const Layout &layout, const Kept &kept) {
-  auto module = place(layout, kept);
-  if (!module)
-    return module.takeError();
-  Diagnostics diagnostics(module->getContext());
-  auto program = train::getProgram(*module);
-  if (failed(program))
-    return diagnostics.makeError("the partitioned program is not sound");
-  auto graph = backward::JointGraph::create(program->microbatch, /*mayLackBackward=*/true);
-  if (failed(graph))
-    return diagnostics.makeError("the partitioned program has no forward and backward");
-  std::vector<int64_t> numbers = {0};
-  const Source &source = sources[layout.program];
+/// What the layers of a program do that has those of the samples, one of each kind.
+llvm::Expected<LayerWork> PassRunner::describeLayers(ModuleOp module, unsigned program,
+                                                     Division division) const {
+  Diagnostics diagnostics(module.getContext());
+  auto functions = train::getProgram(module);
+  if (failed(functions))
+    return diagnostics.makeError("the program is not sound");
+  const Source &source = sources[program];
+  Samples samples = chooseSamples(program);
   std::vector<std::string> modules;
-  for (int64_t layer = 1; layer < source.facts.layers; ++layer)
-    if (kept.empty() || kept[size_t(layer)]) {
-      numbers.push_back(layer);
+  std::vector<unsigned> chosen;
+  unsigned place = 0;
+  for (int64_t layer = 0; layer < source.facts.layers; ++layer) {
+    if (!samples.kept.empty() && !samples.kept[size_t(layer)])
+      continue;
+    if (layer > 0)
       modules.push_back(source.layers + "." + std::to_string(layer));
-    }
-  auto map = mapLayers(*graph, modules);
-  LayerTimes times;
-  times.forward.resize(size_t(source.facts.layers));
-  times.backward = times.forward;
-  for (const auto &[op, work] : listWork(program->microbatch, /*isGlobal=*/false)) {
-    KernelTime time = getTime(cluster, work);
-    // A program that cannot be cut has no stages either.
-    std::optional<unsigned> stage = 0;
-    if (succeeded(map))
-      stage = map->ops.contains(op) ? std::optional(map->ops.lookup(op)) : std::nullopt;
-    (!stage                 ? times.shared
-     : graph->isForward(op) ? times.forward[size_t(numbers[*stage])]
-                            : times.backward[size_t(numbers[*stage])]) += time;
+    if (!layers[program])
+      chosen.push_back(place);
+    else if (unsigned kind = layers[program]->getClass(layer);
+             samples.first[samples.single.at(kind)] == layer)
+      chosen.push_back(place); // kinds are numbered in this order
+    ++place;
   }
-  return std::move(times);
+  auto work = LayerWork::create(functions->microbatch, division, modules, chosen);
+  if (failed(work))
+    return diagnostics.makeError("the program has no forward and backward");
+  return std::move(*work);
 }
 
+/// What each layer takes, from what those of each kind do.
+LayerTimes PassRunner::timeLayers(unsigned program, const LayerWork &work, const Layout &layout,
+                                  int64_t parts) const {
+  LayerWork::Times some = work.time(cluster, layout, parts);
+  LayerTimes all;
+  all.shared = some.shared;
+  if (some.forward.empty())
+    return all;
+  for (int64_t layer = 0; layer < sources[program].facts.layers; ++layer) {
+    size_t kind = layers[program] ? layers[program]->getClass(layer) : size_t(layer);
+    all.forward.push_back(some.forward[kind]);
+    all.backward.push_back(some.backward[kind]);
+    all.either.push_back(some.either[kind]);
+  }
+  return all;
+}
+
+/// Without layers that may be left out there are none.
 PassRunner::Samples PassRunner::chooseSamples(unsigned program) const {
-  const Layers &known = *layers[program];
   Samples samples;
+  if (!layers[program])
+    return samples;
+  const Layers &known = *layers[program];
   samples.kept.assign(size_t(known.size()), false);
   auto add = [&](int64_t layer, int64_t count, std::map<unsigned, unsigned> &stages) {
     stages[known.getClass(layer)] = unsigned(samples.first.size());
@@ -339,41 +313,51 @@ static bool isFsdp(const Layout &layout) {
 }
 
 llvm::Expected<LayerTimes> PassRunner::partition(const Layout &layout) {
-  auto found = partitionReplicated(layout);
-  // Where parameters lie changes what is kept and recomputed, and nothing else that is computed.
-  if (found && isFsdp(layout))
-    found->recomputed = {};
-  return found;
-}
-
-llvm::Expected<LayerTimes> PassRunner::partitionReplicated(const Layout &layout) {
   Layout key = getPlacedPart(layout);
   key.sharding = Sharding::Replicated;
-  for (const auto &[known, found] : times)
-    if (known == key)
-      return found;
-  const std::optional<Layers> &known = layers[layout.program];
-  if (!known) {
-    auto found = timeLayers(key, {});
-    if (found)
-      times.emplace_back(key, *found);
-    return found;
+  auto known =
+      llvm::find_if(partitioned, [&](const Partitioned &each) { return each.layout == key; });
+  if (known == partitioned.end()) {
+    Samples samples = chooseSamples(layout.program);
+    auto module = place(key, samples.kept);
+    if (!module)
+      return module.takeError();
+    auto work = describeLayers(*module, layout.program, Division::All);
+    if (!work)
+      return work.takeError();
+    known = partitioned.insert(known, {key, std::move(*work), {}});
+    if (layers[layout.program])
+      for (Recompute recompute : {Recompute::None, Recompute::Cheap, Recompute::Full})
+        timeRecomputed(key, samples, recompute, known->recomputed[size_t(recompute)]);
   }
-  Samples samples = chooseSamples(layout.program);
-  auto some = timeLayers(key, samples.kept);
-  if (!some)
-    return some;
-  LayerTimes all;
-  all.shared = some->shared;
-  for (int64_t layer = 0; layer < known->size(); ++layer) {
-    auto chosen = size_t(samples.first[samples.single[known->getClass(layer)]]);
-    all.forward.push_back(some->forward[chosen]);
-    all.backward.push_back(some->backward[chosen]);
+  LayerTimes times = timeLayers(layout.program, known->work, layout, /*parts=*/1);
+  // Where parameters lie changes what is kept and recomputed, and nothing else that is computed.
+  if (!isFsdp(layout))
+    times.recomputed = known->recomputed;
+  return times;
+}
+
+std::optional<LayerTimes> PassRunner::timeUndivided(const Layout &layout) {
+  Layout key = getPlacedPart(layout);
+  key.sharding = Sharding::Replicated;
+  key.data = 1;
+  if (layout.data == 1 || key.numParts() == 1)
+    return std::nullopt; // nothing that is not known of other programs
+  auto known = llvm::find_if(undivided, [&](const auto &each) { return each.first == key; });
+  if (known == undivided.end()) {
+    std::optional<LayerWork> found;
+    auto module = place(key, chooseSamples(layout.program).kept);
+    auto work = module ? describeLayers(*module, layout.program, Division::ExceptBatch)
+                       : llvm::Expected<LayerWork>(module.takeError());
+    if (work)
+      found = std::move(*work);
+    else
+      llvm::consumeError(work.takeError()); // which says nothing of programs with divided batches
+    known = undivided.insert(known, {key, std::move(found)});
   }
-  for (Recompute recompute : {Recompute::None, Recompute::Cheap, Recompute::Full})
-    timeRecomputed(key, samples, recompute, all.recomputed[size_t(recompute)]);
-  times.emplace_back(key, all);
-  return all;
+  if (!known->second)
+    return std::nullopt;
+  return timeLayers(layout.program, *known->second, layout, layout.data);
 }
 
 //===----------------------------------------------------------------------===//

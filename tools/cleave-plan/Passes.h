@@ -4,6 +4,7 @@
 #define CLEAVE_TOOLS_CLEAVE_PLAN_PASSES_H
 
 #include "lib/plan/Search.h"
+#include "tools/cleave-plan/LayerWork.h"
 #include "tools/cleave-plan/Layers.h"
 
 #include <deque>
@@ -22,9 +23,10 @@ public:
   /// Prepares the exports; fails where a pass does.
   llvm::Error prepare();
 
-  KernelTime getKernelTime(unsigned program, double parts) const override;
+  const LayerTimes &timeGlobal(unsigned program, int64_t parts) const override;
   ProgramBytes getBytes(unsigned program) const override { return sources[program].bytes; }
   double getShardedBytes(unsigned program, int64_t parts) const override;
+  std::optional<LayerTimes> timeUndivided(const Layout &layout) override;
   llvm::Expected<LayerTimes> partition(const Layout &layout) override;
   llvm::Expected<StagedProgram> stage(const Shape &shape) override;
   llvm::Expected<StagedProgram> stageWhole(const Shape &shape) override;
@@ -55,8 +57,10 @@ private:
   llvm::Expected<StagedProgram> stage(const Shape &shape, const Stages &stages);
   llvm::Error sampleStages(const Shape &shape, const Kept &kept, llvm::ArrayRef<int64_t> cuts,
                            StageSamples &samples);
-  llvm::Expected<LayerTimes> partitionReplicated(const Layout &layout);
-  llvm::Expected<LayerTimes> timeLayers(const Layout &layout, const Kept &kept);
+  llvm::Expected<LayerWork> describeLayers(mlir::ModuleOp module, unsigned program,
+                                           Division division) const;
+  LayerTimes timeLayers(unsigned program, const LayerWork &work, const Layout &layout,
+                        int64_t parts) const;
   /// One layer of each kind by itself and, where there are, two neighbours of the kind.
   struct Samples;
   Samples chooseSamples(unsigned program) const;
@@ -66,16 +70,18 @@ private:
   const Space &space;
   std::vector<Source> &sources;
   const cost::Cluster &cluster;
-  /// Ops that do the same.
-  struct CountedWork {
-    cost::OpWork work;
-    double count = 0;
-  };
-  /// By export: the work of ops that every plan runs; its layers, if some may be left out.
-  std::vector<std::vector<CountedWork>> works;
+  /// By export: what its layers do; those layers, if some may be left out.
+  std::vector<LayerWork> globals;
   std::vector<std::optional<Layers>> layers;
-  mutable std::map<std::pair<unsigned, double>, KernelTime> kernelTimes;
-  std::vector<std::pair<Layout, LayerTimes>> times;
+  mutable std::map<std::pair<unsigned, int64_t>, LayerTimes> globalTimes;
+  struct Partitioned {
+    Layout layout;
+    LayerWork work;
+    std::array<LayerTimes::Recomputed, 3> recomputed;
+  };
+  std::vector<Partitioned> partitioned;
+  /// Of layouts whose batch is not divided; none where a pass refused.
+  std::vector<std::pair<Layout, std::optional<LayerWork>>> undivided;
   std::deque<Placed> placed; // the last used first
   /// Exports with some of their layers, by program and by layers.
   mutable std::map<std::pair<unsigned, Kept>, mlir::OwningOpRef<mlir::ModuleOp>> shortened;

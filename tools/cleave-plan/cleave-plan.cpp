@@ -132,10 +132,14 @@ static llvm::Error checkSample(const Space &space, Search &search, const SearchR
                                double memory) {
   std::mt19937_64 random(seedOption);
   std::vector<Layout> layouts = space.listLayouts();
+  // Programs are partitioned for several plans each: that takes longer than to simulate them.
+  const unsigned plansOfLayout = std::clamp(sampleOption / 50, 1u, 10u);
   unsigned numSimulated = 0, numRefused = 0, numTooLarge = 0;
   double least = std::numeric_limits<double>::infinity();
+  Layout layout;
   for (unsigned tries = 0; numSimulated < sampleOption && tries < 100 * sampleOption; ++tries) {
-    const Layout &layout = layouts[random() % layouts.size()];
+    if (tries % plansOfLayout == 0)
+      layout = layouts[random() % layouts.size()];
     std::vector<Shape> shapes = space.listShapes(layout);
     if (shapes.empty())
       continue;

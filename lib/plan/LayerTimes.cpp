@@ -1,0 +1,75 @@
+// Bounds of plans from what each layer takes.
+#include "lib/plan/LayerTimes.h"
+
+#include "lib/plan/Bound.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <limits>
+
+using namespace cleave::plan;
+namespace cost = cleave::cost;
+namespace schedule = cleave::schedule;
+namespace simulate = cleave::simulate;
+
+KernelTime LayerTimes::sum() const {
+  KernelTime sum = shared;
+  for (const std::vector<PassTime> *pass : {&forward, &backward})
+    for (const PassTime &layer : *pass)
+      sum += layer.kernels;
+  for (const KernelTime &layer : either)
+    sum += layer;
+  return sum;
+}
+
+double cleave::plan::boundShape(const Space &space, const cost::Cluster &cluster,
+                                const Shape &shape, const LayerTimes &times) {
+  if (times.forward.empty())
+    return 0;
+  double microbatches = double(space.programs[shape.layout.program].microbatches);
+  simulate::CostTable costs;
+  costs.stages.assign(size_t(shape.numStages()), simulate::StageCost{0, 0, 0, 0});
+  std::vector<int64_t> cuts = space.listCuts(shape);
+  cuts.push_back(int64_t(times.forward.size()));
+  const std::vector<KernelTime> &recomputed = times.recomputed[size_t(shape.recompute)].backward;
+  size_t layer = 0;
+  for (auto [cut, cost] : llvm::zip_equal(cuts, costs.stages)) {
+    PassTime forward, backward;
+    KernelTime all;
+    for (; layer < size_t(cut); ++layer) {
+      PassTime gradients = times.backward[layer];
+      if (!recomputed.empty())
+        gradients.kernels = recomputed[layer];
+      forward += times.forward[layer];
+      backward += gradients;
+      for (const KernelTime &part :
+           {times.forward[layer].kernels, times.backward[layer].kernels, times.either[layer]})
+        all += part;
+    }
+    cost.forward = forward.seconds();
+    // Times of functions are norms, which are no less together than that of all their kernels.
+    // What either pass may run counts as the backward's: in the forward it is no less in any bound,
+    // where each stage's forward comes before its backward.
+    double gradients = std::max(backward.seconds(), all.seconds() - cost.forward);
+    if (shape.splitsBackward) {
+      // More of the rest may belong to the input's gradient. No bound falls by that: what comes
+      // before the last weight gradient grows by more than it shrinks.
+      cost.input = std::max(backward.chain, backward.transfers);
+      cost.weight = gradients - cost.input;
+    } else {
+      cost.backward = gradients;
+    }
+  }
+  auto ranks = unsigned(shape.layout.pipeline), stages = unsigned(shape.numStages());
+  double least = std::numeric_limits<double>::infinity();
+  for (auto style : {schedule::TopologyStyle::Loop, schedule::TopologyStyle::V}) {
+    auto topology = schedule::Topology::get(style, ranks, stages);
+    if (!topology) {
+      llvm::consumeError(topology.takeError());
+      continue;
+    }
+    least = std::min(least, boundSchedule(costs, *topology, microbatches, shape.splitsBackward,
+                                          /*hasUpdates=*/false));
+  }
+  return (cluster.device.stepSeconds + least) * (1 - rounding);
+}

@@ -1,0 +1,60 @@
+//===- LayerTimes.h - what the layers of a microbatch take at the least -*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_PLAN_LAYERTIMES_H
+#define CLEAVE_LIB_PLAN_LAYERTIMES_H
+
+#include "lib/plan/Samples.h"
+
+#include <algorithm>
+#include <array>
+
+namespace cleave::plan {
+
+/// What the ops of a function take at the least, in whatever order they run.
+struct PassTime {
+  KernelTime kernels;
+  /// Of ops and communications each of which needs the one before, from what a layer takes to what
+  /// it passes on.
+  double chain = 0;
+  /// Of communications on the way there, which follow each other.
+  double transfers = 0;
+
+  PassTime &operator+=(const PassTime &other) {
+    kernels += other.kernels;
+    chain += other.chain;
+    transfers += other.transfers;
+    return *this;
+  }
+  double seconds() const {
+    return cost::timeOfLaunched(std::max({kernels.device, chain, transfers}), kernels.host);
+  }
+};
+
+/// One microbatch, at the least, by layer: what comes before the layers counts as part of the
+/// first, what comes after them as part of the last.
+struct LayerTimes {
+  std::vector<PassTime> forward, backward;
+  /// Kernels that the backward needs and that depend on the forward alone: either may run them.
+  std::vector<KernelTime> either;
+  /// What the kernels of backwards take that recompute, and bytes that one microbatch keeps, by
+  /// Recompute; empty where that is not known.
+  struct Recomputed {
+    std::vector<KernelTime> backward;
+    std::vector<double> savedBytes;
+  };
+  std::array<Recomputed, 3> recomputed;
+  /// Kernels of what each layer that needs it computes for itself: masks, tables of positions.
+  KernelTime shared;
+
+  /// All kernels but those that are recomputed.
+  KernelTime sum() const;
+};
+
+/// The shortest step of any schedule of a shape whose layers take at least these times: the least
+/// of the ways in which schedules lay the stages on ranks. 0 of a program that cannot be cut.
+double boundShape(const Space &space, const cost::Cluster &cluster, const Shape &shape,
+                  const LayerTimes &times);
+
+} // namespace cleave::plan
+
+#endif // CLEAVE_LIB_PLAN_LAYERTIMES_H

@@ -1,0 +1,150 @@
+// What a search knows of plans that it has not simulated.
+#include "lib/plan/SearchEntry.h"
+
+#include "lib/plan/Bound.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <numeric>
+
+using namespace cleave::plan;
+namespace cost = cleave::cost;
+
+static std::string describe(const Layout &layout) {
+  return llvm::formatv("dp={0} tp={1} cp={2}{3}: ", layout.data, layout.tensor, layout.context,
+                       layout.sequence ? " sequence=yes" : "");
+}
+
+double Search::boundLayout(const Layout &layout) const {
+  double microbatches = double(space.programs[layout.program].microbatches);
+  double seconds = programs.timeGlobal(layout.program, layout.numParts()).sum().seconds();
+  double step = boundPipeline(seconds, double(layout.pipeline), microbatches, /*isPlain=*/false);
+  if (layout.sharding == Sharding::Fsdp) {
+    // Of the ranks of the pipeline one holds this much at least. A function takes as long as its
+    // communications, which follow each other.
+    double bytes = programs.getShardedBytes(layout.program, layout.numParts()) /
+                   double(layout.tensor * layout.pipeline);
+    cost::Group group{layout.data * layout.context, layout.dataInside ? 1 : layout.tensor};
+    step = std::max(step, microbatches *
+                              (timeOf(cluster, cost::Collective::AllGather, group, bytes) +
+                               timeOf(cluster, cost::Collective::ReduceScatter, group, bytes)));
+  }
+  return (cluster.device.stepSeconds + step) * (1 - rounding);
+}
+
+/// Each of these bytes is on some rank of the pipeline, in as many parts as the axes divide.
+double Search::boundMemory(const Layout &layout) const {
+  double parts = double(layout.tensor * layout.pipeline);
+  double sharers = double(layout.data * layout.context);
+  ProgramBytes bytes = programs.getBytes(layout.program);
+  bool shardsStates = layout.sharding != Sharding::Replicated;
+  bool shardsParameters = shardsStates && layout.sharding != Sharding::Zero1;
+  // Gradients that are scattered once are whole until then.
+  bool shardsGradients = layout.sharding == Sharding::Fsdp;
+  return bytes.parameters / (shardsParameters ? parts * sharers : parts) +
+         bytes.gradients / (shardsGradients ? parts * sharers : parts) +
+         bytes.states / (shardsStates ? parts * sharers : parts);
+}
+
+/// What ranks of the pipeline hold on average: each stage keeps what one microbatch saves at least.
+double Search::boundMemory(const Shape &shape, const LayerTimes &times) const {
+  const std::vector<double> &saved = times.recomputed[size_t(shape.recompute)].savedBytes;
+  return (boundMemory(shape.layout) +
+          std::accumulate(saved.begin(), saved.end(), 0.0) / double(shape.layout.pipeline)) *
+         (1 - rounding);
+}
+
+std::vector<PlanBound> Search::boundSchedules(const Shape &shape) {
+  const StageSamples *samples = programs.sampleStages(shape);
+  if (!samples)
+    return {};
+  return cleave::plan::boundSchedules(space, cluster, shape, *samples);
+}
+
+double Search::boundLayers(const Shape &shape) {
+  const Layout &layout = shape.layout;
+  double bound =
+      boundShape(space, cluster, shape, programs.timeGlobal(layout.program, layout.numParts()));
+  if (std::optional<LayerTimes> times = programs.timeUndivided(layout))
+    bound = std::max(bound, boundShape(space, cluster, shape, *times));
+  if (auto times = programs.partition(layout))
+    bound = std::max(bound, boundShape(space, cluster, shape, *times));
+  else
+    llvm::consumeError(times.takeError());
+  return bound;
+}
+
+/// Raises the bounds of a shape by what samples of its stages say.
+void Search::refine(Entry &entry, size_t number) {
+  Entry::Work &work = entry.works[number];
+  if (work.schedules)
+    return;
+  work.schedules = boundSchedules(work.shape);
+  if (work.schedules->empty() || options.isExhaustive)
+    return;
+  PlanBound least{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  for (const PlanBound &bound : *work.schedules) {
+    // No schedule is known of one that cannot be built.
+    if (bound.seconds > 0 && bound.seconds < work.layers * (1 - rounding))
+      result.violations.push_back(describe(work.shape.layout) +
+                                  llvm::formatv("{0:e6} s by stages of few layers, bound {1:e6} s",
+                                                bound.seconds, work.layers)
+                                      .str());
+    if (bound.memory <= options.memory)
+      least.seconds = std::min(least.seconds, bound.seconds);
+    least.memory = std::min(least.memory, bound.memory);
+  }
+  work.bound = std::max(work.bound, least.seconds);
+  work.memory = std::max(work.memory, least.memory);
+}
+
+/// Raises the bounds of a layout by what each layer takes.
+void Search::raiseBounds(Entry &entry, const LayerTimes &times) {
+  double least = std::numeric_limits<double>::infinity();
+  for (Entry::Work &work : entry.works) {
+    work.layers = std::max(work.layers, boundShape(space, cluster, work.shape, times));
+    work.bound = std::max(work.bound, work.layers);
+    least = std::min(least, work.bound);
+  }
+  if (!std::isinf(least))
+    entry.report.bound = std::max(entry.report.bound, least);
+}
+
+/// The same by the program whose batch is not divided.
+void Search::raiseUndivided(Entry &entry) {
+  if (entry.hasUndivided)
+    return;
+  entry.hasUndivided = true;
+  entry.undivided = programs.timeUndivided(entry.report.layout);
+  if (entry.undivided)
+    raiseBounds(entry, *entry.undivided);
+}
+
+/// Compares what is known of a layout's layers to what was before: it must not be less.
+void Search::check(const Entry &entry, const LayerTimes &before, const LayerTimes &now) {
+  auto compare = [&](llvm::StringRef what, double found, double bound) {
+    if (found < bound * (1 - rounding))
+      result.violations.push_back(
+          describe(entry.report.layout) +
+          llvm::formatv("{0} take {1:e6} s, bound {2:e6} s", what, found, bound).str());
+  };
+  KernelTime sum = now.sum(), least = before.sum();
+  compare("kernels", sum.device, least.device);
+  compare("launches", sum.host, least.host);
+  if (before.forward.size() != now.forward.size())
+    return; // one of them is not known by layer
+  for (auto [pass, name] : {std::pair(&LayerTimes::forward, "forward"),
+                            std::pair(&LayerTimes::backward, "backward")})
+    for (auto [layer, times] : llvm::enumerate(llvm::zip_equal(before.*pass, now.*pass))) {
+      const auto &[bound, found] = times;
+      std::string where = llvm::formatv(" of the {0} of layer {1}", name, layer);
+      compare("kernels" + where, found.kernels.device, bound.kernels.device);
+      compare("launches" + where, found.kernels.host, bound.kernels.host);
+      // Of a layer that passes on several values nothing else is known.
+      if (found.chain == 0)
+        continue;
+      compare("ops one after the other" + where, found.chain, bound.chain);
+      compare("communications" + where, found.transfers, bound.transfers);
+    }
+}

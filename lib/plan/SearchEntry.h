@@ -1,0 +1,32 @@
+//===- SearchEntry.h - how far a search is with a layout ------------*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_PLAN_SEARCHENTRY_H
+#define CLEAVE_LIB_PLAN_SEARCHENTRY_H
+
+#include "lib/plan/Search.h"
+
+namespace cleave::plan {
+
+/// A layout and what is still to be looked at of it.
+struct Search::Entry {
+  LayoutReport report;
+  struct Work {
+    Shape shape;
+    /// Seconds, infinite where it does not fit; bytes.
+    double bound = 0, memory = 0;
+    /// The bound by times of layers, of which further bounds are no less.
+    double layers = 0;
+    bool isDone = false;
+    /// By schedule, once samples of its stages were looked at.
+    std::optional<std::vector<PlanBound>> schedules;
+  };
+  std::vector<Work> works;
+  /// Whether the program whose batch is not divided was looked at, and what it says.
+  bool hasUndivided = false;
+  std::optional<LayerTimes> undivided;
+  std::optional<LayerTimes> times; // once it is partitioned
+};
+
+} // namespace cleave::plan
+
+#endif // CLEAVE_LIB_PLAN_SEARCHENTRY_H

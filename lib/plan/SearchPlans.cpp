@@ -1,0 +1,127 @@
+// Plans of a search, carried out and simulated.
+#include "lib/plan/Search.h"
+
+#include "lib/plan/Bound.h"
+#include "lib/schedule/model/P2P.h"
+#include "lib/support/Error.h"
+
+#include <cmath>
+
+using namespace cleave::plan;
+using cleave::makeError;
+namespace schedule = cleave::schedule;
+
+llvm::Expected<Candidate> Search::simulate(const Plan &plan) {
+  auto program = programs.stage(plan.shape);
+  if (!program)
+    return program.takeError();
+  auto candidate = simulate(plan, *program, std::numeric_limits<double>::infinity());
+  if (!candidate)
+    return candidate;
+  candidate->bound = std::max(candidate->bound, boundLayers(plan.shape));
+  for (auto [name, bound] : llvm::zip(space.listSchedules(plan.shape), boundSchedules(plan.shape)))
+    if (name == plan.schedule) {
+      candidate->bound = std::max(candidate->bound, bound.seconds);
+      candidate->memoryBound = bound.memory;
+    }
+  return candidate;
+}
+
+/// Compares the stages of a whole program to what follows for them from samples.
+llvm::Error Search::confirmSamples(const Shape &shape, const simulate::ProgramWork &whole,
+                                   bool isExact) {
+  const StageSamples *samples = programs.sampleStages(shape);
+  if (!samples)
+    return llvm::Error::success();
+  // FSDP's communication is not in samples.
+  isExact &= shape.layout.sharding != Sharding::Fsdp;
+  std::vector<int64_t> ends = space.listCuts(shape);
+  ends.push_back(space.programs[shape.layout.program].layers);
+  int64_t begin = 0;
+  for (auto [end, stage] : llvm::zip_equal(ends, describeStages(cluster, whole))) {
+    std::optional<StageSample> sample = samples->get(begin, end);
+    if (!sample)
+      return llvm::Error::success();
+    for (auto [name, pass] : {std::pair("forward", &StageSample::forward),
+                              {"backward", &StageSample::backward},
+                              {"input gradient", &StageSample::input},
+                              {"weight gradient", &StageSample::weight}}) {
+      double found = (stage.*pass).seconds(), expected = (sample.value().*pass).seconds();
+      double slack = rounding * expected;
+      if (found < expected - slack || (isExact && found > expected + slack))
+        return makeError("the {0} of layers {1} to {2} takes {3:e9} s, by samples {4:e9} s", name,
+                         begin, end - 1, found, expected);
+    }
+    double slack = rounding * sample->savedBytes;
+    if (stage.savedBytes < sample->savedBytes - slack ||
+        (isExact && stage.savedBytes > sample->savedBytes + slack))
+      return makeError("layers {0} to {1} keep {2} bytes, by samples {3}", begin, end - 1,
+                       stage.savedBytes, sample->savedBytes);
+    begin = end;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Search::confirm(const Candidate &candidate, bool isExact) {
+  auto program = programs.stageWhole(candidate.plan.shape);
+  if (!program)
+    return program.takeError();
+  if (llvm::Error error = confirmSamples(candidate.plan.shape, program->work, isExact))
+    return error;
+  auto whole = simulate(candidate.plan, *program, std::numeric_limits<double>::infinity());
+  if (!whole)
+    return whole.takeError();
+  auto isSame = [](double a, double b) { return std::abs(a - b) <= rounding * std::abs(b); };
+  if (!isSame(whole->step.seconds, candidate.step.seconds))
+    return makeError("{0} s with one of equal layers, {1} s with all of them",
+                     candidate.step.seconds, whole->step.seconds);
+  if (!isSame(whole->step.maxMemory(), candidate.step.maxMemory()))
+    return makeError("{0} bytes with one of equal layers, {1} bytes with all of them",
+                     candidate.step.maxMemory(), whole->step.maxMemory());
+  return llvm::Error::success();
+}
+
+/// The schedule of a plan, as --build-schedule makes it.
+static llvm::Expected<schedule::Schedule> makeSchedule(const Plan &plan, const Space &space,
+                                                       const StagedProgram &program) {
+  auto built = orderPasses(plan, space, unsigned(program.work.stages.size()));
+  if (!built || built->numRanks() == 1)
+    return built;
+  if (llvm::Error error = program.complete(*built))
+    return std::move(error);
+  return built;
+}
+
+/// A plan that needs no simulation, since its bound is `best` or more, has no seconds.
+llvm::Expected<Candidate> Search::simulate(const Plan &plan, const StagedProgram &program,
+                                           double best) {
+  auto microbatches = unsigned(space.programs[plan.shape.layout.program].microbatches);
+  auto order = makeSchedule(plan, space, program);
+  if (!order)
+    return order.takeError();
+  simulate::RunOptions run;
+  run.simulation.model = schedule::CommModel::gloo();
+  run.schedulesReductions = simulate::hasReductions(*order);
+  std::vector<simulate::StageTime> times = simulate::timeStages(cluster, program.work, run);
+  simulate::CostTable costs = simulate::costsOfStages(cluster, program.work, times);
+  Candidate candidate{plan};
+  candidate.bound = cluster.device.stepSeconds +
+                    1e-3 * boundSchedule(costs, order->topology, microbatches,
+                                         plan.shape.splitsBackward, simulate::hasUpdates(*order));
+  candidate.bound *= 1 - rounding;
+  if (candidate.bound >= best)
+    return candidate;
+  if (order->numRanks() > 1) {
+    auto explicitOrder = schedule::insertP2P(*order);
+    if (!explicitOrder)
+      return explicitOrder.takeError();
+    order = std::move(explicitOrder);
+  }
+  auto timeline = simulate::simulate(*order, costs, run.simulation);
+  if (!timeline)
+    return timeline.takeError();
+  candidate.step = simulate::describeStep(cluster, program.work, *order, times,
+                                          simulate::measure(*order, *timeline));
+  candidate.fits = candidate.step.maxMemory() <= options.memory;
+  return candidate;
+}

@@ -1,0 +1,241 @@
+// What layers compute and send, and the shortest times of that.
+#include "tools/cleave-plan/LayerWork.h"
+
+#include "dialects/aten/Aten.h"
+#include "dialects/dist/Dist.h"
+#include "lib/aten/OpCost.h"
+#include "lib/pipeline/StageWork.h"
+#include "lib/placement/Form.h"
+#include "lib/plan/Bound.h"
+#include "tools/cleave-plan/Layers.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::plan;
+
+std::vector<std::pair<Operation *, cost::OpWork>> plan::listWork(func::FuncOp microbatch,
+                                                                 bool isGlobal, bool isCut) {
+  llvm::DenseSet<Value> constant;
+  for (unsigned index = 0; index < microbatch.getNumArguments(); ++index) {
+    train::RoleAttr role = train::getArgumentRole(microbatch, index);
+    if (role && role.getKind() == train::RoleKind::Parameter)
+      constant.insert(microbatch.getArgument(index));
+  }
+  std::vector<std::pair<Operation *, cost::OpWork>> works;
+  for (Operation &op : microbatch.front().without_terminator()) {
+    if (llvm::all_of(op.getOperands(), [&](Value value) { return constant.contains(value); })) {
+      constant.insert(op.result_begin(), op.result_end());
+      continue;
+    }
+    if (!isa<aten::AtenDialect>(op.getDialect()) || (!isCut && mayBeLeftOut(&op)))
+      continue;
+    cost::OpWork work = aten::describeWork(&op);
+    if (work.kernels == 0 || op.hasTrait<aten::CopyLike>() ||
+        (isGlobal && work.kind == cost::OpWork::Bytes &&
+         !placement::getForms(op.getName()).empty()))
+      continue;
+    works.emplace_back(&op, work);
+  }
+  return works;
+}
+
+KernelTime plan::getTime(const cost::Cluster &cluster, const cost::OpWork &work) {
+  return {cost::timeOf(cluster, work, {}) + work.kernels * cluster.device.kernelSeconds,
+          work.kernels * cluster.device.hostSeconds};
+}
+
+//===----------------------------------------------------------------------===//
+// Reading a program
+//===----------------------------------------------------------------------===//
+
+class LayerWork::Builder {
+public:
+  Builder(func::FuncOp microbatch, Division division, const backward::JointGraph &graph,
+          const LayerMap &map, unsigned numLayers)
+      : microbatch(microbatch), division(division), graph(graph), map(map), numLayers(numLayers) {
+    for (bool isForward : {true, false})
+      taken[isForward].resize(numLayers);
+    for (Operation &op : microbatch.front().without_terminator())
+      if (std::optional<Place> place = find(&op))
+        for (Value operand : op.getOperands())
+          if (std::optional<Place> from = find(operand.getDefiningOp());
+              from && from->isForward == place->isForward && from->layer != place->layer)
+            taken[place->isForward][place->layer].insert(operand);
+  }
+
+  Pass build(unsigned layer, bool isForward,
+             const llvm::DenseMap<Operation *, cost::OpWork> &works) {
+    Pass pass;
+    llvm::DenseMap<Operation *, unsigned> numbers;
+    pass.isStart = layer == (isForward ? 0 : numLayers - 1);
+    bool isEnd = layer == (isForward ? numLayers - 1 : 0);
+    Value input = pass.isStart ? Value() : getOnly(layer, isForward);
+    Value output = isEnd ? Value() : getOnly(isForward ? layer + 1 : layer - 1, isForward);
+    // The first layer's backward ends with gradients of weights, which may be another pass's.
+    pass.hasChain = (pass.isStart || input) && (isEnd ? isForward : bool(output));
+    for (Operation &op : microbatch.front().without_terminator()) {
+      std::optional<Place> place = find(&op);
+      if (!place || place->layer != layer || place->isForward != isForward)
+        continue;
+      numbers[&op] = unsigned(pass.ops.size());
+      Op &entry = pass.ops.emplace_back();
+      // Along the batch's axis ops with forms are divided as others are.
+      entry.isWhole =
+          division != Division::None || placement::getForms(op.getName()).empty();
+      entry.isBound = isForward || graph.isTangent(&op);
+      for (Value operand : op.getOperands()) {
+        entry.isFirst |= operand == input;
+        if (auto found = numbers.find(operand.getDefiningOp()); found != numbers.end())
+          entry.operands.push_back(found->second);
+      }
+      if (auto found = works.find(&op); found != works.end())
+        entry.work = found->second;
+      else if (auto communication = dyn_cast<dist::CommunicationOpInterface>(op))
+        describe(communication, entry);
+    }
+    if (output)
+      if (auto found = numbers.find(output.getDefiningOp()); found != numbers.end())
+        pass.last = found->second;
+    // A value that layers between only hand on is not theirs.
+    pass.hasChain &= isEnd || pass.last.has_value();
+    if (pass.last)
+      pass.ops[*pass.last].isNeeded = true;
+    for (Op &op : llvm::reverse(pass.ops))
+      for (unsigned operand : op.operands)
+        pass.ops[operand].isNeeded |= op.isNeeded;
+    return pass;
+  }
+
+private:
+  struct Place {
+    unsigned layer;
+    bool isForward;
+  };
+  std::optional<Place> find(Operation *op) const {
+    auto found = map.ops.find(op);
+    if (!op || found == map.ops.end())
+      return std::nullopt;
+    return Place{found->second, graph.isForward(op)};
+  }
+  /// The value that a layer takes from others, if there is one only.
+  Value getOnly(unsigned layer, bool isForward) const {
+    const llvm::SetVector<Value> &values = taken[isForward][layer];
+    return values.size() == 1 ? values.front() : Value();
+  }
+  /// How many ranks an axis has does not matter here: the bytes are those of the whole value.
+  static void describe(dist::CommunicationOpInterface op, Op &entry) {
+    ArrayAttr axes = op.getAxesAttr();
+    if (axes.size() != 1)
+      return;
+    StringRef name = cast<StringAttr>(axes[0]).getValue();
+    entry.axis = name == "tp" ? Axis::Tensor : name == "cp" ? Axis::Context : Axis::None;
+    if (entry.axis == Axis::None)
+      return;
+    auto mesh = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(op, op.getMeshAttr());
+    for (auto axis : mesh.getAxes().getAsRange<dist::AxisAttr>())
+      if (axis.getName() == name)
+        entry.work = pipeline::describeCommunication(op, axis.getSize());
+  }
+
+  func::FuncOp microbatch;
+  Division division;
+  const backward::JointGraph &graph;
+  const LayerMap &map;
+  unsigned numLayers;
+  /// By pass and layer: what other layers make for it.
+  std::vector<llvm::SetVector<Value>> taken[2];
+};
+
+FailureOr<LayerWork> LayerWork::create(func::FuncOp microbatch, Division division,
+                                       ArrayRef<std::string> modules, ArrayRef<unsigned> chosen) {
+  auto graph = backward::JointGraph::create(microbatch, /*mayLackBackward=*/true);
+  if (failed(graph))
+    return failure();
+  auto map = mapLayers(*graph, modules);
+  bool isCut = succeeded(map);
+  LayerWork layers;
+  llvm::DenseMap<Operation *, cost::OpWork> works;
+  for (const auto &[op, work] : listWork(microbatch, /*isGlobal=*/division != Division::All)) {
+    works[op] = work;
+    if (!isCut || !map->ops.contains(op))
+      layers.shared.push_back(work);
+  }
+  if (!isCut)
+    return std::move(layers);
+  Builder builder(microbatch, division, *graph, *map, unsigned(modules.size()) + 1);
+  for (unsigned layer : chosen) {
+    layers.forward.push_back(builder.build(layer, /*isForward=*/true, works));
+    layers.backward.push_back(builder.build(layer, /*isForward=*/false, works));
+  }
+  return std::move(layers);
+}
+
+//===----------------------------------------------------------------------===//
+// Times
+//===----------------------------------------------------------------------===//
+
+PassTime LayerWork::time(const cost::Cluster &cluster, const Layout &layout, int64_t parts,
+                         const Pass &pass, KernelTime &either) const {
+  PassTime sum;
+  std::vector<std::pair<const cost::OpWork *, KernelTime>> known;
+  auto timeKernels = [&](const cost::OpWork &work) {
+    for (const auto &[other, time] : known)
+      if (*other == work)
+        return time;
+    KernelTime time = getTime(cluster, work);
+    if (parts > 1)
+      time.device = leastSeconds(cluster.device, work, double(parts));
+    known.emplace_back(&work, time);
+    return time;
+  };
+  auto timeTransfer = [&](cost::OpWork work, Axis axis) {
+    if (parts > 1) // bytes that are sent are rounded down to whole numbers
+      work.bytes = std::max(work.bytes / double(parts) - 2, 0.0);
+    cost::Group group = axis == Axis::Tensor
+                            ? cost::Group{layout.tensor, layout.dataInside ? layout.data : 1}
+                            : cost::Group{layout.context, layout.tensor};
+    return cost::timeOf(cluster, work, group);
+  };
+  // Of each op when it ends after the layer's input was there; negative: it does not need that.
+  std::vector<double> ends(pass.ops.size(), -1);
+  double longest = 0;
+  for (auto [op, end] : llvm::zip_equal(pass.ops, ends)) {
+    double seconds = 0;
+    if (op.work && op.axis == Axis::None) {
+      KernelTime time = timeKernels(*op.work);
+      (op.isBound ? sum.kernels : either) += time;
+      seconds = op.isWhole ? time.device : 0;
+    } else if (op.work && op.isNeeded && op.isBound) {
+      seconds = timeTransfer(*op.work, op.axis);
+      sum.transfers += seconds;
+    }
+    double start = op.isBound && (op.isFirst || pass.isStart) ? 0 : -1;
+    for (unsigned operand : op.operands)
+      start = std::max(start, ends[operand]);
+    if (start >= 0)
+      end = start + seconds;
+    longest = std::max(longest, end);
+  }
+  if (pass.hasChain)
+    sum.chain = pass.last ? std::max(ends[*pass.last], 0.0) : longest;
+  return sum;
+}
+
+LayerWork::Times LayerWork::time(const cost::Cluster &cluster, const Layout &layout,
+                                 int64_t parts) const {
+  Times times;
+  for (auto [ahead, back] : llvm::zip_equal(forward, backward)) {
+    KernelTime &either = times.either.emplace_back();
+    times.forward.push_back(time(cluster, layout, parts, ahead, either));
+    times.backward.push_back(time(cluster, layout, parts, back, either));
+  }
+  for (const cost::OpWork &work : shared) {
+    KernelTime time = getTime(cluster, work);
+    if (parts > 1)
+      time.device = leastSeconds(cluster.device, work, double(parts));
+    times.shared += time;
+  }
+  return times;
+}

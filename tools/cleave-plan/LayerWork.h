@@ -1,0 +1,83 @@
+//===- LayerWork.h - what the layers of a microbatch compute and send -*- C++ -*-===//
+
+#ifndef CLEAVE_TOOLS_CLEAVE_PLAN_LAYERWORK_H
+#define CLEAVE_TOOLS_CLEAVE_PLAN_LAYERWORK_H
+
+#include "lib/plan/LayerTimes.h"
+
+#include "lib/backward/JointGraph.h"
+
+namespace cleave::plan {
+
+/// Ops that no pass after placement leaves out or moves out of the microbatch, and their work: all
+/// but copies, casts, and what depends on parameters alone. `isGlobal`: none that --partition may
+/// build otherwise either. `isCut`: what is recomputed is decided.
+std::vector<std::pair<mlir::Operation *, cost::OpWork>>
+listWork(mlir::func::FuncOp microbatch, bool isGlobal, bool isCut = false);
+
+/// Kernels of an op on one rank.
+KernelTime getTime(const cost::Cluster &cluster, const cost::OpWork &work);
+
+/// How far a microbatch is divided among ranks.
+enum class Division {
+  None,        ///< a program for one device
+  ExceptBatch, ///< by all axes but the batch's
+  All
+};
+
+/// The layers of a microbatch, with their data flow.
+class LayerWork {
+public:
+  /// Of some layers, those whose numbers `chosen` has. `modules` are the layers but the first; if
+  /// the program cannot be cut at each of them, all that it does is shared.
+  static llvm::FailureOr<LayerWork> create(mlir::func::FuncOp microbatch, Division division,
+                                           llvm::ArrayRef<std::string> modules,
+                                           llvm::ArrayRef<unsigned> chosen);
+
+  struct Times {
+    /// By layer, in the order in which they were chosen; empty of a program that cannot be cut.
+    std::vector<PassTime> forward, backward;
+    std::vector<KernelTime> either;
+    KernelTime shared;
+  };
+  /// At the least, where `parts` more ranks divide each op. `layout` says which ranks communicate.
+  Times time(const cost::Cluster &cluster, const Layout &layout, int64_t parts) const;
+
+private:
+  /// Along which axis a communication runs.
+  enum class Axis { None, Tensor, Context };
+  struct Op {
+    std::optional<cost::OpWork> work;
+    Axis axis = Axis::None;
+    /// Of the same pass.
+    llvm::SmallVector<unsigned, 4> operands;
+    /// Stays one op however it is divided: no form makes several of it that run side by side.
+    bool isWhole = true;
+    /// A forward's, or depends on the gradient of the loss: no other pass may have it.
+    bool isBound = true;
+    /// Takes what the layer takes.
+    bool isFirst = false;
+    /// What the layer passes on needs it.
+    bool isNeeded = false;
+  };
+  struct Pass {
+    std::vector<Op> ops;
+    /// The one that makes what the layer passes on; none where it passes on nothing.
+    std::optional<unsigned> last;
+    /// Begins with nothing but inputs, or with the loss: the first forward, and the last layer's
+    /// backward.
+    bool isStart = false;
+    /// Layers take and pass on one value.
+    bool hasChain = false;
+  };
+  class Builder;
+  PassTime time(const cost::Cluster &cluster, const Layout &layout, int64_t parts,
+                const Pass &pass, KernelTime &either) const;
+
+  std::vector<Pass> forward, backward;
+  std::vector<cost::OpWork> shared;
+};
+
+} // namespace cleave::plan
+
+#endif // CLEAVE_TOOLS_CLEAVE_PLAN_LAYERWORK_H
