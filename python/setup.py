@@ -1,4 +1,4 @@
-"""What goes into the wheel beside Python: `cleave_native`, the tools, and the table of typed ops.
+"""What goes into the wheel beside Python: `cleave_native`, the tools, plugins for devices, and the table of typed ops.
 
 They come from a build of Cleave: that of CLEAVE_BUILD as it is; in an installed tree the tree's own; else ./build, which
 is brought up to date first. pyproject.toml has the rest.
@@ -58,6 +58,8 @@ class BuildWithNative(build_py):
         self.add(tables / "typed_ops.json", package)
         for tool in [*TOOLS, *(more for more in MORE_TOOLS if (tools / more).exists())]:
             self.add(tools / tool, package / "bin")
+        for plugin in (tools.parent / "lib").glob("libcleave_cuda.so"):
+            self.add(plugin, package / "lib")
 
     def add(self, file, folder):
         if not file.exists():

@@ -65,7 +65,7 @@ def kind_of(leaf: Any) -> Any:
     if isinstance(leaf, torch.Tensor):
         if leaf.layout is not torch.strided or leaf.is_quantized:
             return OtherKind(f"a tensor of layout {leaf.layout}" if leaf.layout is not torch.strided else "a quantized tensor")
-        if leaf.device.type != "cpu":
+        if leaf.device.type not in ("cpu", "cuda"):
             return OtherKind(f"a tensor on {leaf.device}")
         return TensorKind(leaf.dtype, tuple(leaf.shape), leaf.device.type)
     if isinstance(leaf, (bool, int, float, complex, str, torch.dtype, type(None))):

@@ -35,14 +35,6 @@ def check_model(model: torch.nn.Module) -> None:
             )
 
 
-def check_tensor(name: str, tensor: torch.Tensor) -> None:
-    """Refuses a parameter or buffer in which nothing can be computed."""
-    if torch.nn.parameter.is_lazy(tensor):
-        raise ExportError(f"'{name}' has no shape yet, as LazyLinear makes it: call the model once before")
-    if tensor.device.type != "cpu":
-        raise ExportError(f"'{name}': expected it on the CPU, where steps compute, found it on {tensor.device}")
-
-
 def _watch_modes(modules: Iterable[torch.nn.Module]) -> Any:
     """Of what `training` is; None where a module has it elsewhere than PyTorch's own, as those of TorchScript do."""
     modules = list(modules)
@@ -55,10 +47,10 @@ class BoundProgram:
     """Refuses to run where the model is no longer what it was compiled for."""
 
     def __init__(self, modules: Mapping[str, torch.nn.Module], program: Program, session, order: list[int],
-                 state: State, signature: dict, microbatches: int):  # fmt: skip
-        """modules: by their paths, all that the program was traced from."""
+                 state: State, signature: dict, microbatches: int, device: torch.device):  # fmt: skip
+        """modules: by their paths, all that the program was traced from. device: where the model is."""
         self.program, self.session, self.order, self.microbatches = program, session, order, microbatches
-        self._outputs, self.draws = signature["outputs"], signature["draws"]
+        self._outputs, self.draws, self._device = signature["outputs"], signature["draws"], device
         # Of the numbers that are set at every step.
         self.groups = set(program._native.rate_groups())
         # Where each tensor stands in the model, to see that it still does.
@@ -155,9 +147,9 @@ class BoundProgram:
 
     def outputs(self, ranks: Ranks) -> Any:
         """Of the last step: a tensor, a tuple of several, or None where other ranks make them."""
-        made = [
-            ranks.show_output(self.session.output(value["file_name"]), value, self.microbatches) for value in self._outputs
-        ]
+        parts = [self.session.output(value["file_name"]) for value in self._outputs]
+        parts = [part if part is None else part.to(self._device) for part in parts]
+        made = [ranks.show_output(part, value, self.microbatches) for part, value in zip(parts, self._outputs)]
         if not made or any(tensor is None for tensor in made):
             return None
         return made[0] if len(made) == 1 else tuple(made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import inspect
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -186,7 +186,7 @@ class OptimizerState:
             self._keys[value["name"], value["slot"]] = tensor
             self._values[parameter, value["slot"]] = value
             self._names[parameter, value["slot"]] = f"{value['slot']} of '{value['name']}'"
-        self._counts = {p: torch.zeros(()) for p, _ in self._tensors} if self._has_count else {}
+        self._counts = {p: torch.zeros((), device=device) for p, device in self._devices_of_counts()} if self._has_count else {}
         self._version = 0
         # Of each group: what may change once programs follow it, and what may not, before and after.
         self._numbers = [changing_number(group) for group in optimizer.param_groups]
@@ -202,9 +202,18 @@ class OptimizerState:
         """A tensor for the session to compute in: that of the optimizer's state, where it can."""
         found = self._optimizer.state.get(parameter, {}).get(value["slot"])
         if type(found) is torch.Tensor and (found.dtype, list(found.shape)) == (value["dtype"], list(value["shape"])):
-            if not value["shards"] and can_be_adopted(found):
+            if found.device == parameter.device and not value["shards"] and can_be_adopted(found):
                 return found
-        return torch.zeros(value["shape"], dtype=value["dtype"])
+        return torch.zeros(value["shape"], dtype=value["dtype"], device=parameter.device)
+
+    def _devices_of_counts(self) -> Iterator[tuple[torch.nn.Parameter, torch.device]]:
+        """Where PyTorch's own step would have each parameter's count."""
+        trained = {parameter for parameter, _ in self._tensors}
+        for group in self._optimizer.param_groups:
+            on_device = group.get("fused") or group.get("capturable")
+            for parameter in group["params"]:
+                if parameter in trained:
+                    yield parameter, parameter.device if on_device else torch.device("cpu")
 
     def memory(self) -> dict[str, torch.Tensor]:
         """The tensors by the program's file names."""
@@ -338,9 +347,9 @@ class OptimizerState:
                     + (f"shape {tuple(found.shape)}" if isinstance(found, torch.Tensor) else "none")
                     + self._about_new_parameters(parameter)
                 )
-            if found.device.type != "cpu":
+            if found.device != shown.device:
                 raise Error(
-                    f"the optimizer's state: expected {self._names[parameter, slot]} on the CPU, where steps compute, "
+                    f"the optimizer's state: expected {self._names[parameter, slot]} on {shown.device}, where steps compute, "
                     f"found it on {found.device}"
                 )
             if found is not shown:

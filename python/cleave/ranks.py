@@ -65,6 +65,8 @@ class Ranks:
     def __init__(self, mesh: Mapping[str, int], pipeline: Any, group: Any, timeout: float):
         self.mesh, self.native, self.rank, self.size = dict(mesh), None, 0, 1
         self._group = group
+        # Of the tensors that a step computes with.
+        self.device_type = "cpu"
         self._device_mesh: Any = None
         # The process group of the ranks that share a pipeline with this one.
         self._column: Any = None
@@ -90,8 +92,14 @@ class Ranks:
         # Which of the steps of its group it is, in the order of their first calls.
         self._number = 0
         if self.size > 1:
-            self.native = native().Ranks(self._group.group_name, timeout, self._make_group)
+            self.native = native().Ranks(self._group_of_cpu(), timeout, self._make_group)
             self._number = _numbers[self._group.group_name] = _numbers[self._group.group_name] + 1
+
+    def _group_of_cpu(self) -> str:
+        """The group, by which ranks also agree on the processor; where it is NCCL's alone, one of Gloo beside it."""
+        if "cpu:" in dist.get_backend_config(self._group):
+            return self._group.group_name
+        return self._make_group(list(range(self.size)))
 
     def _make_group(self, ranks: list[int]) -> str:
         """A group of some of the ranks, which alone call it."""
@@ -269,7 +277,7 @@ class Ranks:
                 raise ExportError("expected the group of all ranks where a plan shards parameters, found another one")
             outer = self.size // math.prod(self.mesh.values())
             sizes, names = (outer, *self.mesh.values()), ("_outer", *self.mesh)
-            whole = dist.init_device_mesh("cpu", sizes, mesh_dim_names=names)
+            whole = dist.init_device_mesh(self.device_type, sizes, mesh_dim_names=names)
             self._device_mesh = whole[tuple(self.mesh)]
         return self._device_mesh
 
@@ -294,7 +302,7 @@ def generator_digest() -> int:
 
 
 def _digest(tensor: torch.Tensor) -> int:
-    return zlib.crc32(tensor.detach().contiguous().view(-1).view(torch.uint8).numpy())
+    return zlib.crc32(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
 
 
 def _shards(shards) -> tuple[tuple[str, int], ...]:

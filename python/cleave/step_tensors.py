@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
-from cleave.bound_program import check_tensor
 from cleave.optimizer_state import can_be_adopted
 from cleave.ranks import is_sharded
 
@@ -17,9 +16,8 @@ Modules = Mapping[str, torch.nn.Module]
 
 def settle(modules: Modules) -> None:
     """Gives parameters and buffers memory in which a session can compute, before they are traced."""
-    for path, module in modules.items():
-        for key, tensor in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
-            check_tensor(f"{path}.{key}" if path else key, tensor)
+    for module in modules.values():
+        for tensor in (*module.parameters(recurse=False), *module.buffers(recurse=False)):
             if is_sharded(tensor):
                 continue
             if (own := settled(tensor.detach())).data_ptr() != tensor.data_ptr():
@@ -35,21 +33,20 @@ def settled(tensor: torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def whole_stand_ins(modules: Modules) -> Iterator[dict[torch.Tensor, torch.Tensor]]:
-    """The model as it is traced: of tensors that ranks hold parts of, others stand in that have the whole shape.
+    """The model as it is traced, on the processor and whole: of tensors on a device, and of those that ranks hold parts of,
+    others stand in.
 
-    Yields those by what they stand in for. Nobody touches their memory, so that the system gives them none.
+    Yields those by what they stand in for. Nobody touches the memory of parameters, so that the system gives them none.
     """
     stand_ins: dict[torch.Tensor, torch.Tensor] = {}
     places = []
     for module in modules.values():
-        for table in (module._parameters, module._buffers):
+        for table in (module._parameters, module._buffers, vars(module)):
             for key, tensor in table.items():
-                if tensor is None or not is_sharded(tensor):
+                if not isinstance(tensor, torch.Tensor) or not (is_sharded(tensor) or tensor.device.type == "cuda"):
                     continue
                 if tensor not in stand_ins:
-                    whole = torch.empty(tensor.shape, dtype=tensor.dtype)
-                    is_parameter = isinstance(tensor, torch.nn.Parameter)
-                    stand_ins[tensor] = torch.nn.Parameter(whole, tensor.requires_grad) if is_parameter else whole
+                    stand_ins[tensor] = _stand_in(tensor)
                     give_hooks(tensor, stand_ins[tensor])
                 places.append((table, key, tensor))
     try:
@@ -59,6 +56,13 @@ def whole_stand_ins(modules: Modules) -> Iterator[dict[torch.Tensor, torch.Tenso
     finally:
         for table, key, tensor in places:
             table[key] = tensor
+
+
+def _stand_in(tensor: torch.Tensor) -> torch.Tensor:
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(torch.empty(tensor.shape, dtype=tensor.dtype), tensor.requires_grad)
+    # Of buffers and other tensors a trace may ask for values, where all of them are here.
+    return torch.empty(tensor.shape, dtype=tensor.dtype) if is_sharded(tensor) else tensor.detach().cpu()
 
 
 def replace(modules: Modules, optimizers: Sequence[torch.optim.Optimizer], old: torch.Tensor, new: torch.Tensor) -> None:

@@ -56,8 +56,10 @@ class Trainer(transformers.Trainer):
     def _check(self) -> None:
         """Refuses what the step would ignore."""
         args, found = self.args, find_refused(self.args)
-        if args.n_gpu > 1 or args.device.type != "cpu":
-            found.append(f"the device {args.device}: the step runs on the processor (use_cpu=True)")
+        if args.device.type not in ("cpu", "cuda"):
+            found.append(f"the device {args.device}: the step runs on the processor (use_cpu=True) or on a CUDA device")
+        if args.n_gpu > 1:
+            found.append(f"{args.n_gpu} devices in one process: start one process for each, with torchrun")
         if type(self).compute_loss is not transformers.Trainer.compute_loss:
             found.append(f"compute_loss of {type(self).__qualname__}: give compute_loss_func, which is traced")
         self._lays_out = any(self._step_options.get(name) is not None for name in ("plan", "pipeline"))

@@ -18,6 +18,7 @@ import torch
 
 from cleave.batches import LastCall, OtherKind, TensorKind, about_batch, call_arguments, describe_structure, kind_of
 from cleave.bound_program import BoundProgram, check_model
+from cleave.devices import Place, find_place
 from cleave.errors import Error
 from cleave.export.errors import ExportError
 from cleave.export.inputs import Input, Signature
@@ -159,6 +160,7 @@ class Step:
         # The parameters that this rank trains, or uses.
         self._held: set[str] | None = None
         self._ranks: Ranks | None = None
+        self._place: Place | None = None
         self._process = os.getpid()
         # Threads take turns.
         self._lock = threading.RLock()
@@ -368,9 +370,12 @@ class Step:
         # Ranks begin together or not at all: one that cannot compile tells the others.
         with self._ranks.together("the trace of the step"):
             self._check_like_first(*key[:2])
+            self._place = find_place(self._modules)
+            self._ranks.device_type = self._place.device.type
+            device = self._place.for_native()
             settle(self._modules)
             if microbatches is None:
-                microbatches = 1 if self._pipeline is None else self._divide(args, kwargs, targets)
+                microbatches = 1 if self._pipeline is None else self._divide(*self._on_cpu((args, kwargs, targets)))
             program, names, state = self._trace(key, args, kwargs, targets, microbatches)
             signature = native().signature(program._native, self._ranks.rank, self._ranks.size)
         beginning = {} if self._programs else self._beginning(state)
@@ -388,7 +393,7 @@ class Step:
         session = native().Session(
             program._native, adopt, microbatches=microbatches, seed=self._options["seed"],
             follows_generator=True, kernels=self._options["kernels"], keep_outputs=self._options["outputs"] or not trains,
-            ranks=None if not trains and self._divides_untyped else self._ranks.native,
+            ranks=None if not trains and self._divides_untyped else self._ranks.native, device=device,
         )  # fmt: skip
         with self._ranks.together("the stages of the step"):
             self._check_stages(session, signature)
@@ -401,7 +406,9 @@ class Step:
             held = {name: digests for name, digests in beginning.items() if name in self._held}
             self._ranks.check_same_values({what: digest for each in held.values() for what, digest in each.items()})
         order = [names.index(value["name"]) for value in signature["inputs"]]
-        self._programs[key] = BoundProgram(self._modules, program, session, order, state, signature, microbatches)
+        self._programs[key] = BoundProgram(
+            self._modules, program, session, order, state, signature, microbatches, self._place.device
+        )
         return self._programs[key]
 
     def _beginning(self, state: State) -> dict[str, dict[str, int]]:
@@ -461,6 +468,7 @@ class Step:
     def _trace(self, key, args, kwargs, targets, microbatches) -> tuple[Program, list[str], State]:
         trains = key[3]
         mode = "joint" if trains else "loss"
+        args, kwargs, targets = self._on_cpu((args, kwargs, targets))
         with whole_stand_ins(self._modules) as stand_ins:
             optimizers = [fresh_copy(optimizer, stand_ins) for optimizer in self._optimizers] if trains else None
 
@@ -469,6 +477,7 @@ class Step:
                     self._model, args, kwargs, loss=self._loss_fn, targets=targets, optimizer=optimizers,
                     mode=mode, returns_outputs=self._options["outputs"] or not trains, group_rates=True,
                     group_numbers=self._follows_numbers, batch_dims=self._options["batch_dims"] or {}, plan=self._plan,
+                    device_type=self._place.device.type,
                 )  # fmt: skip
 
             whole = spec(args, kwargs, targets)
@@ -479,12 +488,29 @@ class Step:
             traced = spec(*pytree.tree_unflatten(one, tree))
             program = trace_spec(traced)
             state = State(traced)
-        sharded = {id(whole): part for part, whole in stand_ins.items()}
+        owners = {id(stand_in): owner for owner, stand_in in stand_ins.items()}
         for table in (state.parameters, state.buffers):
-            table.update({name: sharded[id(tensor)] for name, tensor in table.items() if id(tensor) in sharded})
+            for name, tensor in table.items():
+                table[name] = owner = owners.get(id(tensor), tensor)
+                if is_sharded(owner):
+                    program.tensors.pop(name, None)  # nobody has it whole
+                elif owner is not tensor and name in program.tensors:
+                    program.tensors[name] = owner.detach()
         self._run_passes(program, trains, microbatches)
         self._first = self._first or (*key[:2], inputs)
         return program, [source.name for source in inputs], state
+
+    def _on_cpu(self, arguments: Any) -> Any:
+        """The arguments as they are traced, on the CPU."""
+
+        def host(leaf: Any) -> Any:
+            if not isinstance(leaf, torch.Tensor) or leaf.device.type == "cpu":
+                return leaf
+            if leaf.device != self._place.device:
+                raise ExportError(f"expected a batch on the CPU or on {self._place.device}, found a tensor on {leaf.device}")
+            return leaf.detach().cpu()
+
+        return pytree.tree_map(host, arguments)
 
     def _example(self, source, microbatches: int) -> torch.Tensor:
         """One microbatch of an input as the program takes it, of all ranks together where it is laid out on them."""
@@ -528,7 +554,7 @@ class Step:
         name = value["name"]
         owner = state.parameters.get(name, state.buffers.get(name))
         if owner is None:
-            return settled(tensors[name])  # a constant
+            return settled(tensors[name].to(self._place.device))  # a constant
         if self._is_laid_out or is_sharded(owner):
             return self._ranks.held(owner, value)
         if not value["shards"]:
@@ -546,7 +572,7 @@ def _check_arguments(key: tuple, tensors: list[torch.Tensor]) -> None:
     """Refuses what no step takes, and what around its call it would not follow."""
     _, kinds, _, trains, _ = key
     if others := [kind for kind in kinds if isinstance(kind, OtherKind)]:
-        raise ExportError(f"expected tensors on the CPU, numbers and strings as a step's arguments, found {others[0].name}")
+        raise ExportError(f"expected tensors on the CPU or a CUDA device, numbers and strings as a step's arguments, found {others[0].name}")
     if trains and any([tensor.requires_grad for tensor in tensors]):
         raise ExportError(
             "found an argument that requires a gradient, which the step does not give: detach() it, or put what it comes "
@@ -554,7 +580,7 @@ def _check_arguments(key: tuple, tensors: list[torch.Tensor]) -> None:
         )
     if trains and torch.is_inference_mode_enabled():
         raise ExportError("found inference mode around the step, which trains: take the step outside of it")
-    if torch.is_autocast_enabled("cpu"):
+    if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
         raise ExportError("found autocast around the step, which it does not follow: put it into the model's forward")
 
 

@@ -35,6 +35,8 @@ void bindSignature(pybind11::module_ &module);
 /// What a compiled step looks at before it runs: its model, its optimizers, its arguments.
 void bindWatch(pybind11::module_ &module);
 void bindPattern(pybind11::module_ &module);
+/// The ranks of a process group.
+void bindRanks(pybind11::module_ &module);
 
 } // namespace cleave::python
 

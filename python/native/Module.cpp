@@ -8,9 +8,9 @@
 
 #include "cleave/LossScale.h"
 #include "cleave/Session.h"
-#include "python/native/Bindings.h"
-#include "runtime/aten/Facade.h"
-#include "runtime/comm/ProcessGroupCommunicator.h"
+#include "python/native/Calls.h"
+#include "python/native/Devices.h"
+#include "python/native/Ranks.h"
 #include "runtime/program/Form.h"
 #include "runtime/ranks/RankGrid.h"
 #include "runtime/session/TensorFunction.h"
@@ -41,8 +41,13 @@
 
 namespace py = pybind11;
 using namespace cleave::runtime;
+using cleave::python::DeviceTurn;
 using cleave::python::Failure;
+using cleave::python::isInterrupted;
 using cleave::python::raise;
+using cleave::python::raiseInterruptible;
+using cleave::python::Ranks;
+using cleave::python::runFreely;
 using cleave::python::take;
 
 namespace {
@@ -50,36 +55,6 @@ namespace {
 std::string describe(const at::Tensor &tensor) {
   std::optional<TensorType> type = typeOf(tensor);
   return type ? type->str() : std::string("a tensor of ") + c10::toString(tensor.scalar_type());
-}
-
-/// Without the GIL, and as outside of what the caller's thread has set: autocast and Python's modes
-/// are not for a program's ops.
-template <typename Body> llvm::Error runFreely(Body body) {
-  py::gil_scoped_release release;
-  c10::impl::ExcludeDispatchKeyGuard noAutocast(c10::autocast_dispatch_keyset);
-  c10::impl::ExcludeDispatchKeyGuard noModes(
-      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
-  llvm::Error failure = llvm::Error::success();
-  llvm::Error thrown = guarded([&] { failure = body(); });
-  return llvm::joinErrors(std::move(failure), std::move(thrown));
-}
-
-/// Raises what Python's signal handlers have raised meanwhile, or else the error.
-void raiseInterruptible(llvm::Error error) {
-  if (!error)
-    return;
-  if (PyErr_Occurred()) {
-    llvm::consumeError(std::move(error));
-    throw py::error_already_set();
-  }
-  raise(std::move(error));
-}
-
-/// Lets Python's signal handlers run, that of Ctrl-C above all. True where one has raised: kept for
-/// raiseInterruptible.
-bool isInterrupted() {
-  py::gil_scoped_acquire acquire;
-  return PyErr_CheckSignals() != 0;
 }
 
 /// Lets them run between the ops of a step, of which one alone may take long.
@@ -97,64 +72,6 @@ public:
 private:
   static constexpr int64_t kInterval = 100'000'000;
   int64_t last = 0;
-};
-
-//===----------------------------------------------------------------------===//
-// Ranks
-//===----------------------------------------------------------------------===//
-
-/// Ranks of the process group that Python has made.
-class Ranks {
-public:
-  /// `makeGroup`: ranks of the group to the name of a new group of them.
-  Ranks(const std::string &group, double timeout, py::function makeGroup)
-      : makeGroup(std::move(makeGroup)) {
-    ProcessGroupHost host;
-    host.makeGroup = [this](llvm::ArrayRef<int> ranks) { return callMakeGroup(ranks); };
-    host.poll = []() -> llvm::Error {
-      if (!isInterrupted())
-        return llvm::Error::success();
-      return llvm::createStringError("interrupted");
-    };
-    world = take(joinProcessGroup(group, std::chrono::milliseconds(int64_t(timeout * 1000)), host));
-  }
-
-  int rank() const { return world->rank(); }
-  int size() const { return world->size(); }
-  Communicator &communicator() { return *world; }
-
-  /// Whether all ranks, which call it together, bring the same number.
-  bool haveSame(int64_t number, const std::string &what) {
-    at::Tensor extremes = at::empty({2}, at::kLong);
-    int64_t *values = extremes.mutable_data_ptr<int64_t>();
-    values[0] = number;
-    values[1] = -number;
-    raiseInterruptible(runFreely([&]() -> llvm::Error {
-      auto work = world->startAllReduce(extremes, ReductionKind::Max, what);
-      return work ? (*work)->wait() : work.takeError();
-    }));
-    return values[0] == -values[1];
-  }
-  /// The texts of all ranks, which call it together.
-  std::vector<std::string> gather(const std::string &text, const std::string &what) {
-    std::vector<std::string> texts;
-    raiseInterruptible(
-        runFreely([&] { return world->allGatherBytes(text, what).moveInto(texts); }));
-    return texts;
-  }
-
-private:
-  llvm::Expected<std::string> callMakeGroup(llvm::ArrayRef<int> ranks) {
-    py::gil_scoped_acquire acquire;
-    try {
-      return makeGroup(ranks.vec()).cast<std::string>();
-    } catch (py::error_already_set &error) {
-      return llvm::createStringError(error.what());
-    }
-  }
-
-  py::function makeGroup;
-  std::unique_ptr<Communicator> world;
 };
 
 //===----------------------------------------------------------------------===//
@@ -183,31 +100,35 @@ class PySession {
 public:
   PySession(const cleave::python::Program &source, const std::map<std::string, at::Tensor> &adopt,
             int64_t microbatches, uint64_t seed, bool followsGenerator, const std::string &kernels,
-            bool keepOutputs, std::shared_ptr<Ranks> ranks)
+            bool keepOutputs, std::shared_ptr<Ranks> ranks,
+            const std::tuple<std::string, int, std::string> &where)
       : ranks(std::move(ranks)), microbatches(microbatches) {
+    const auto &[kind, index, plugin] = where;
+    device = take(cleave::python::findDevice(kind, index, plugin));
+    c10::Device place = device ? device->torchDevice() : c10::Device(c10::kCPU);
     SessionOptions options;
+    options.device = device;
     options.microbatches = microbatches;
     options.seed = seed;
     options.followsDefaultGenerator = followsGenerator;
     options.kernels = kernels;
     options.keepOutputs = keepOutputs;
-    RankPlace place;
-    if (this->ranks) {
-      options.communicator = &this->ranks->communicator();
-      place = {this->ranks->rank(), this->ranks->size()};
-    }
+    RankPlace rank;
+    if (this->ranks)
+      rank = {this->ranks->rank(), this->ranks->size()};
     for (const auto &[name, tensor] : adopt) {
       std::optional<TensorType> type = typeOf(tensor);
-      if (!type || !tensor.is_contiguous() || !tensor.device().is_cpu())
-        throw Failure(name + ": expected a contiguous tensor on the CPU, found " +
-                      describe(tensor));
+      if (!type || !tensor.is_contiguous() || tensor.device() != place)
+        throw Failure(name + ": expected a contiguous tensor on " + place.str() + ", found " +
+                      describe(tensor) + " on " + tensor.device().str());
       adopted.push_back({name, tensor, tensor.detach(), tensor.const_data_ptr()});
       char *data = static_cast<char *>(adopted.back().memory.mutable_data_ptr());
       options.adopted[name] = TensorRef{*type, data};
     }
     std::string bytes = take(source.serialize());
     raiseInterruptible(runFreely([&]() -> llvm::Error {
-      auto loaded = parseProgram(llvm::MemoryBuffer::getMemBufferCopy(bytes, source.name()), place);
+      DeviceTurn turn(device);
+      auto loaded = parseProgram(llvm::MemoryBuffer::getMemBufferCopy(bytes, source.name()), rank);
       llvm::Error error = loaded ? llvm::Error::success() : loaded.takeError();
       if (loaded)
         program = std::move(*loaded);
@@ -223,6 +144,9 @@ public:
       }
       if (error)
         return error;
+      if (this->ranks)
+        if (llvm::Error error = this->ranks->communicator(device).moveInto(options.communicator))
+          return error;
       // Not where ops run as planned, without a look at each of them.
       if (!isLowered(*program))
         options.onOp = InterruptPoint();
@@ -247,6 +171,7 @@ public:
     checkInputs(tensors);
     double loss = 0;
     raiseInterruptible(runFreely([&]() -> llvm::Error {
+      DeviceTurn turn(device);
       auto done = [&](int64_t) { return session->noteLoss(); };
       auto fill = [&](int64_t index) { return fillInputs(tensors, index); };
       if (llvm::Error error =
@@ -284,6 +209,7 @@ public:
 
   /// What a name of the program has after a step, a copy: `loss`, `output.gradient_norm`.
   std::optional<at::Tensor> result(const std::string &name) {
+    DeviceTurn turn(device);
     auto found = session->result(name);
     if (!found) {
       llvm::consumeError(found.takeError());
@@ -348,9 +274,11 @@ private:
       TensorType expected = value.type;
       if (value.batch)
         expected.shape[*value.batch] *= microbatches;
-      if (!tensor.device().is_cpu() || typeOf(tensor) != expected)
-        throw Failure("input '" + value.name + "': expected " + expected.str() +
-                      " on the CPU, found " + describe(tensor) + " on " + tensor.device().str());
+      bool isHere = tensor.is_cpu() || (device && tensor.device() == device->torchDevice());
+      if (!isHere || typeOf(tensor) != expected)
+        throw Failure("input '" + value.name + "': expected " + expected.str() + " on the CPU" +
+                      (device ? " or " + device->torchDevice().str() : "") + ", found " +
+                      describe(tensor) + " on " + tensor.device().str());
     }
   }
 
@@ -379,7 +307,8 @@ private:
       }
       // PyTorch's dispatch takes longer than a few numbers' copy.
       int64_t size = memory->type.numBytes();
-      if (size <= kSmall && part.is_contiguous() && !part.is_conj() && !part.is_neg())
+      if (size <= kSmall && part.is_cpu() && part.is_contiguous() && !part.is_conj() &&
+          !part.is_neg())
         std::memcpy(memory->data, part.const_data_ptr(), size);
       else
         toTensor(*memory).copy_(part);
@@ -409,6 +338,8 @@ private:
   static constexpr int64_t kSmall = 1 << 16;
 
   std::shared_ptr<Ranks> ranks;
+  /// Null: the processor.
+  Device *device = nullptr;
   int64_t microbatches;
   std::vector<Adopted> adopted;
   std::unique_ptr<Program> program;
@@ -500,21 +431,15 @@ PYBIND11_MODULE(cleave_native, module) {
   cleave::python::bindOps(module, program);
   cleave::python::bindWatch(module);
   cleave::python::bindPattern(module);
-
-  py::class_<Ranks, std::shared_ptr<Ranks>>(module, "Ranks")
-      .def(py::init<const std::string &, double, py::function>(), py::arg("group"),
-           py::arg("timeout"), py::arg("make_group"))
-      .def_property_readonly("rank", &Ranks::rank)
-      .def_property_readonly("size", &Ranks::size)
-      .def("have_same", &Ranks::haveSame, py::arg("number"), py::arg("what"))
-      .def("gather", &Ranks::gather, py::arg("text"), py::arg("what"));
+  cleave::python::bindRanks(module);
 
   py::class_<PySession>(module, "Session")
       .def(py::init<const Program &, const std::map<std::string, at::Tensor> &, int64_t, uint64_t,
-                    bool, const std::string &, bool, std::shared_ptr<Ranks>>(),
+                    bool, const std::string &, bool, std::shared_ptr<Ranks>,
+                    const std::tuple<std::string, int, std::string> &>(),
            py::arg("program"), py::arg("adopt"), py::arg("microbatches"), py::arg("seed"),
            py::arg("follows_generator"), py::arg("kernels"), py::arg("keep_outputs") = false,
-           py::arg("ranks").none(true) = py::none())
+           py::arg("ranks").none(true) = py::none(), py::arg("device") = std::tuple("cpu", 0, ""))
       .def("step", &PySession::step, py::arg("number"), py::arg("inputs"))
       .def("note_changes", &PySession::noteChanges)
       .def("loss_tensor", &PySession::lossTensor, py::arg("value"))

@@ -21,8 +21,9 @@ namespace py = pybind11;
 
 namespace {
 
-/// What arguments were: nested tuples, lists and dicts of dense tensors on the CPU and of plain
-/// values. It may call others that are alike different, which are then looked at in Python.
+/// What arguments were: nested tuples, lists and dicts of dense tensors on the CPU or a CUDA
+/// device, and of plain values. It may call others that are alike different, which are then looked
+/// at in Python.
 class Pattern {
 public:
   explicit Pattern(py::handle arguments) : isKnown(note(arguments)) {}
@@ -31,6 +32,7 @@ public:
   /// from taking them; else none.
   std::optional<std::vector<at::Tensor>> match(py::handle arguments, bool trains) const {
     if (!isKnown || at::autocast::is_autocast_enabled(at::kCPU) ||
+        at::autocast::is_autocast_enabled(at::kCUDA) ||
         (trains && c10::InferenceMode::is_enabled()))
       return std::nullopt;
     std::vector<at::Tensor> tensors;
@@ -49,6 +51,7 @@ private:
     /// A plain value, or none: a tensor.
     py::object value;
     c10::ScalarType type = c10::ScalarType::Undefined;
+    c10::Device device = c10::Device(c10::kCPU);
     llvm::SmallVector<int64_t, 4> shape;
   };
 
@@ -57,8 +60,8 @@ private:
            PyFloat_CheckExact(value.ptr()) || PyUnicode_CheckExact(value.ptr());
   }
   static bool isDense(const at::Tensor &tensor) {
-    return tensor.layout() == at::kStrided && tensor.device().is_cpu() && !tensor.is_quantized() &&
-           !tensor.is_nested();
+    return tensor.layout() == at::kStrided && (tensor.is_cpu() || tensor.is_cuda()) &&
+           !tensor.is_quantized() && !tensor.is_nested();
   }
 
   /// False where this knows nothing of such a value.
@@ -69,6 +72,7 @@ private:
         return false;
       Node &node = nodes.emplace_back();
       node.type = tensor.scalar_type();
+      node.device = tensor.device();
       node.shape.assign(tensor.sizes().begin(), tensor.sizes().end());
       return true;
     }
@@ -113,7 +117,7 @@ private:
       return false;
     const at::Tensor &tensor = THPVariable_Unpack(value.ptr());
     tensors.push_back(tensor);
-    return isDense(tensor) && tensor.scalar_type() == node.type &&
+    return isDense(tensor) && tensor.scalar_type() == node.type && tensor.device() == node.device &&
            tensor.sizes() == at::IntArrayRef(node.shape.data(), node.shape.size()) &&
            !(trains && tensor.requires_grad());
   }

@@ -74,8 +74,12 @@ public:
   void count(double steps) {
     for (Count &each : counted) {
       const at::Tensor &tensor = THPVariable_Unpack(each.tensor.ptr());
-      tensor.mutable_data_ptr<float>()[0] = float(steps);
-      torch::autograd::impl::bump_version(tensor);
+      if (tensor.is_cpu()) {
+        tensor.mutable_data_ptr<float>()[0] = float(steps);
+        torch::autograd::impl::bump_version(tensor);
+      } else {
+        tensor.detach().fill_(steps); // counts as a change, too
+      }
       each.version = tensor._version();
     }
   }

@@ -10,9 +10,11 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <condition_variable>
 #include <future>
+#include <map>
 #include <mutex>
 #include <numeric>
 
@@ -181,7 +183,18 @@ public:
   llvm::Expected<std::unique_ptr<Communicator>> subgroup(llvm::ArrayRef<int> ranks,
                                                          StringRef name) override;
 
-  llvm::Error checkPeers() override { return checkUsable(); }
+  /// What waits for a device asks for its peers all the while: now and then the owner is asked,
+  /// too.
+  llvm::Error checkPeers() override {
+    if (llvm::Error error = checkUsable())
+      return error;
+    Clock::time_point now = Clock::now();
+    if (now - lastPoll < kPollInterval)
+      return llvm::Error::success();
+    lastPoll = now;
+    return poll();
+  }
+  void *groupStore() override;
   /// The group is its owner's, and has no way to say so.
   void abort(StringRef) override { isBroken = true; }
   llvm::Error finish() override { return llvm::Error::success(); }
@@ -261,6 +274,8 @@ private:
   std::shared_ptr<ProcessGroupHost> host;
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   c10::intrusive_ptr<c10d::Backend> backend;
+  c10::intrusive_ptr<c10d::Store> store;
+  Clock::time_point lastPoll;
   bool isBroken = false;
 };
 
@@ -348,6 +363,17 @@ llvm::Expected<std::vector<std::string>> ProcessGroupCommunicator::allGatherByte
 //===----------------------------------------------------------------------===//
 // Groups
 //===----------------------------------------------------------------------===//
+
+void *ProcessGroupCommunicator::groupStore() {
+  // Ranks join a group as often, and in the same order.
+  static std::mutex mutex;
+  static std::map<std::string, int> numbers;
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!store)
+    store = c10::make_intrusive<c10d::PrefixStore>(
+        "cleave/" + std::to_string(numbers[group->getGroupName()]++), group->getStore());
+  return store.get();
+}
 
 /// A communicator of the registered group. Throws.
 static std::unique_ptr<Communicator> open(const std::string &registered, std::vector<int> members,

@@ -3,6 +3,9 @@
 MODE `all` trains a small GPT in each way that this number of ranks has and writes the losses to FILE, from rank 0; from
 FSDP on two ranks a checkpoint of torch.distributed.checkpoint to the folder FILE.checkpoint.
 `errors` and `rank_dies` write what each misuse ends in, and after how many seconds, to FILE.RANK.
+
+With CLEAVE_STEP_DEVICE set to `shared` or `own`, steps compute on the fake device over the host's memory that
+CLEAVE_DEVICE_PLUGIN names: all ranks on one, or each on its own. CLEAVE_STEPS are fewer steps.
 """
 
 import datetime
@@ -20,8 +23,20 @@ import cleave
 import gpt
 import torch
 import torch.distributed as dist
+from cleave import devices, training_step
 
-STEPS, EXAMPLES = 20, 8
+STEPS, EXAMPLES = int(os.environ.get("CLEAVE_STEPS", 20)), 8
+
+
+class FakePlace(devices.Place):
+    """A device whose tensors are the processor's."""
+
+    def for_native(self):
+        return "cuda", int(os.environ.get("RANK", 0)) if os.environ["CLEAVE_STEP_DEVICE"] == "own" else 0, ""
+
+
+if "CLEAVE_STEP_DEVICE" in os.environ:
+    training_step.find_place = lambda modules: FakePlace("cuda", torch.device("cpu"))
 # Before these steps the loss of two batches is evaluated.
 EVALUATED = (0, 12)
 

@@ -69,7 +69,7 @@ def test_a_batch_of_another_type(step):
 def test_a_batch_that_no_program_takes(model, optimizer):
     step = cleave.compile_step(model, F.cross_entropy, optimizer)
     words, targets = batch()
-    refuses(step, "expected tensors on the CPU, numbers and strings as a step's arguments, found ndarray", words.numpy(), targets)
+    refuses(step, "expected tensors on the CPU or a CUDA device, numbers and strings as a step's arguments, found ndarray", words.numpy(), targets)
     refuses(step, "found a tensor of layout torch.sparse_coo", words, targets.to_sparse())
 
 
@@ -77,19 +77,19 @@ def test_other_devices(model, optimizer):
     step = cleave.compile_step(model, F.cross_entropy, optimizer)
     words, targets = batch()
     for _ in range(2):  # at first, and once it is compiled
-        text = "expected tensors on the CPU, numbers and strings as a step's arguments, found a tensor on meta"
+        text = "expected tensors on the CPU or a CUDA device, numbers and strings as a step's arguments, found a tensor on meta"
         refuses(step, text, words.to("meta"), targets)
         refuses(step, "found a tensor on meta", words, targets.to("meta"))
         step(words, targets)
     state = optimizer.state[model.head.weight]
     state["exp_avg"] = state["exp_avg"].to("meta")
-    refuses(step, "the optimizer's state: expected exp_avg of 'head.weight' on the CPU, where steps compute, found it on meta")
+    refuses(step, "the optimizer's state: expected exp_avg of 'head.weight' on cpu, where steps compute, found it on meta")
 
 
 def test_a_loss_on_another_device(model, optimizer):
     loss = torch.nn.CrossEntropyLoss(weight=torch.ones(4, device="meta"))
     step = cleave.compile_step(model, loss, optimizer)
-    refuses(step, "'loss_fn.weight': expected it on the CPU, where steps compute, found it on meta")
+    refuses(step, "'loss_fn.weight': expected it on the CPU or on a CUDA device, where steps compute, found it on meta")
 
 
 @pytest.mark.parametrize("is_compiled", [False, True])
@@ -117,7 +117,7 @@ def test_arguments_of_another_structure(step):
     text = "expected a batch of the first one's structure, step(..., ...), found step("
     refuses(step, text + "{'words': ...}, ...)", {"words": words}, targets)
     refuses(step, text + "..., ..., ...)", words, targets, targets)
-    refuses(step, "expected tensors on the CPU, numbers and strings as a step's arguments, found ndarray", words.numpy(), targets)
+    refuses(step, "expected tensors on the CPU or a CUDA device, numbers and strings as a step's arguments, found ndarray", words.numpy(), targets)
     step(words, targets)
 
 
@@ -462,7 +462,7 @@ def test_models_that_are_laid_out_or_not_there(model, optimizer):
     with torch.device("meta"):
         hollow = Model()
     hollow.embed.to_empty(device="cpu")
-    refuses(compiled(hollow), "'head.weight': expected it on the CPU, where steps compute, found it on meta")
+    refuses(compiled(hollow), "'head.weight': expected it on the CPU or on a CUDA device, where steps compute, found it on meta")
     lazy = Model()
     lazy.head = torch.nn.LazyLinear(4)
     refuses(compiled(lazy, Model()), "'head.weight' has no shape yet, as LazyLinear makes it: call the model once before")

@@ -163,6 +163,12 @@ class Seeds(Base):
         return self.l(x)
 
 
+class AutocastOfCuda(Base):
+    def forward(self, x):
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            return self.l(x)
+
+
 class SizeOfValues(Base):
     def forward(self, x):
         first = (x.sum() > 0).long()
@@ -204,6 +210,7 @@ UNTRACEABLE = [
     (Windows, ["aten::as_strided", "strides (4, 1)", "contiguous()", line(Windows, 1)]),
     (Seeds, ["seeds PyTorch's generator", line(Seeds, 1)]),
     (SizeOfValues, ["a size that depends on a tensor's values", line(SizeOfValues, 2)]),
+    (AutocastOfCuda, ["torch.autocast('cuda')", "torch.autocast(x.device.type)", line(AutocastOfCuda, 2)]),
     (BadStage, ["the stage 'first'", line(BadStage, 2)]),
 ]
 

@@ -1,6 +1,7 @@
 """The wheel that `pip wheel ./python` makes: what is in it, and what it does in an environment of its own."""
 
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -58,6 +59,8 @@ def test_what_is_in_it(wheel):
     assert not [path for path in sources if str(path) not in names]
     assert "cleave/typed_ops.json" in names
     (native,) = [name for name in names if re.match(r"cleave/cleave_native\..*so$", name)]
+    if (pathlib.Path(os.environ.get("CLEAVE_BUILD", cleave_path.SOURCE / "build")) / "lib" / "libcleave_cuda.so").exists():
+        assert "cleave/lib/libcleave_cuda.so" in names
     for name in [native, *(f"cleave/bin/cleave-{tool}" for tool in ("opt", "run", "sim"))]:
         assert names[name].external_attr >> 16 & 0o111, f"{name} cannot be executed"
 

@@ -13,6 +13,7 @@ import warnings
 import torch
 from torch import nn
 
+from cleave.export.autocast import autocast_of_cpu, refuse_autocast
 from cleave.export.branches import Branches
 from cleave.export.constant_numbers import constant_numbers
 from cleave.export.constants import Constants
@@ -136,9 +137,13 @@ def capture(spec: ExportSpec) -> Capture:
     try:
         with _left_as_found(step), grad_mode, _tracer_options(notes), _quiet() as caught, unused_draws_kept():
             tensors = with_stand_ins(step, tensors)
-            with held.traced(), branches.decided(), constant_numbers(constants, notes), patched(step, notes), outside_draws():
+            decided = held.traced(), branches.decided(), constant_numbers(constants, notes), patched(step, notes)
+            with contextlib.ExitStack() as rules:
+                for each in (*decided, outside_draws(), autocast_of_cpu(spec.device_type, notes)):
+                    rules.enter_context(each)
                 traced = trace_forward(step, tensors)
             refuse_uses(traced.graph)
+            refuse_autocast(traced.graph)
             connect_results(traced)
             checkpointed = any("checkpoint" in str(n.target) for n in traced.graph.nodes)
             if not spec.gradients:

@@ -19,6 +19,7 @@ from torch._dynamo.output_graph import OutputGraph, SubgraphTracer
 from torch._dynamo.side_effects import SideEffects
 from torch._dynamo.variables import SymNodeVariable, TensorVariable, VariableTracker, misc, user_defined
 from torch._dynamo.variables.builder import wrap_fx_proxy
+from torch._dynamo.variables.ctx_manager import AutocastModeVariable
 from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
 from torch._guards import tracing
 from torch._subclasses.fake_tensor import FakeTensorConverter, unset_fake_temporarily
@@ -246,6 +247,24 @@ def attributes_assigned(assign: Callable) -> Iterator[None]:
         yield
     finally:
         SideEffects.store_attr = before
+
+
+@contextlib.contextmanager
+def autocast_entered(change: Callable[[list], list]) -> Iterator[None]:
+    """While this is entered, Dynamo calls this with what each torch.autocast is made of: type of device, type of elements,
+    whether it is enabled and caches. What it returns is traced instead."""
+    before = AutocastModeVariable.create
+
+    def create(function, args, kwargs):
+        made = before(function, args, kwargs)
+        made.target_values = change(list(made.target_values))
+        return made
+
+    AutocastModeVariable.create = staticmethod(create)
+    try:
+        yield
+    finally:
+        AutocastModeVariable.create = staticmethod(before)
 
 
 @contextlib.contextmanager

@@ -63,6 +63,7 @@ class ExportSpec:
     group_rates: number the learning rates by parameter group, so that who runs the program may set
         each group's at every step, as cleave.compile_step does.
     group_numbers: the same for each group's momentum or first beta, where it is above 0: theirs come after all rates'.
+    device_type: of the device that the module is on, where what is traced are stand-ins of its tensors on the CPU.
     """
 
     module: torch.nn.Module
@@ -86,6 +87,7 @@ class ExportSpec:
     returns_outputs: bool = False
     group_rates: bool = False
     group_numbers: bool = False
+    device_type: str = "cpu"
 
     def __post_init__(self):
         self.check()
