@@ -10,11 +10,16 @@
 
 #include "lib/prove/Blame.h"
 
+#include "lib/prove/Repair.h"
+
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::prove;
+
+/// Few findings of a function say where; the others are their consequences.
+constexpr unsigned kExplained = 32;
 
 /// The line of an op's model and its name, as addresses.
 static std::pair<const void *, const void *> lineOf(Operation *op) {
@@ -27,8 +32,8 @@ static RankedTensorType numbersOf(mlir::Value value) {
   return type && !isa<IntegerType>(type.getElementType()) ? type : RankedTensorType();
 }
 
-Blame::Blame(Prover &prover, size_t numGlobalTerms)
-    : prover(prover), terms(prover.terms), numGlobalTerms(numGlobalTerms) {
+Blame::Blame(Prover &prover, bool triesRepairs)
+    : prover(prover), terms(prover.terms), triesRepairs(triesRepairs) {
   auto add = [&](mlir::Value value) {
     auto found = prover.globalValues.find(value);
     if (!numbersOf(value) || found == prover.globalValues.end() || found->second.meaning.empty())
@@ -133,7 +138,7 @@ bool Blame::liesAs(const Tensor &found, ArrayRef<int64_t> shape, const Tensor &e
 /// Whether it is a term inside of a value of GLOBAL, of which each index takes all places in order
 /// or those of a rank.
 bool Blame::isInner(const Tensor &found) const {
-  if (found.meaning.size() != 1 || found.meaning.front().reference.term >= numGlobalTerms)
+  if (found.meaning.size() != 1 || found.meaning.front().reference.term >= prover.numGlobalTerms)
     return false;
   const Summand &summand = found.meaning.front();
   const Term &term = terms.get(summand.reference.term);
@@ -189,7 +194,7 @@ Blame::Status Blame::compareToWholes(const Tensor &found, RankedTensorType type)
   if (found.meaning.empty())
     return status;
   if (llvm::any_of(found.meaning, [&](const Summand &summand) {
-        return summand.reference.term >= numGlobalTerms;
+        return summand.reference.term >= prover.numGlobalTerms;
       }))
     return status;
   Rational first;
@@ -444,15 +449,119 @@ void Blame::describe(Operation *op, Finding &finding) {
       say(statusOf(operand));
 }
 
+/// Values of GLOBAL like which LOCAL has none.
+std::vector<mlir::Value> Blame::findMissing(ArrayRef<func::FuncOp> globalFunctions,
+                                            ArrayRef<func::FuncOp> localFunctions) {
+  Rational first;
+  llvm::StringSet<> found;
+  for (func::FuncOp function : localFunctions)
+    function.walk([&](Operation *op) {
+      for (mlir::Value value : op->getResults())
+        found.insert(signatureOf(prover.localValues[value].meaning, first));
+    });
+  std::vector<mlir::Value> missing;
+  for (func::FuncOp function : globalFunctions)
+    function.walk([&](Operation *op) {
+      for (mlir::Value value : op->getResults())
+        // Places are all made of one term.
+        if (tensorOf(value.getType()) &&
+            (!numbersOf(value) ||
+             !found.contains(signatureOf(prover.globalValues[value].meaning, first))))
+          missing.push_back(value);
+    });
+  return missing;
+}
+
+/// Ops on which all these results depend, near where values are unlike, in order.
+SmallVector<Operation *> Blame::findSuspects(ArrayRef<const Result *> wrong) {
+  llvm::DenseMap<Operation *, unsigned> counts;
+  for (const Result *result : wrong)
+    for (Operation *op : collectSlice(result->returned))
+      ++counts[op];
+  SmallVector<Operation *> common;
+  for (auto [op, count] : counts)
+    if (count == wrong.size())
+      common.push_back(op);
+  llvm::sort(common, [&](Operation *a, Operation *b) { return places.at(a) < places.at(b); });
+  constexpr size_t kTried = 64;
+  if (common.size() <= kTried)
+    return common;
+  // Values that are not compared, such as masks, are fine; what is wrong with them shows behind.
+  llvm::SetVector<Operation *> near;
+  for (Operation *op : common)
+    if (near.size() < kTried / 2 && llvm::any_of(op->getResults(), [&](mlir::Value value) {
+          return !statusOf(value).isFine();
+        }))
+      near.insert(op);
+  for (unsigned i = 0; i < near.size() && near.size() < kTried; ++i)
+    for (mlir::Value operand : near[i]->getOperands())
+      if (Operation *op = sourceOf(operand).getDefiningOp();
+          op && counts.lookup(op) == wrong.size())
+        near.insert(op);
+  SmallVector<Operation *> ops(near.getArrayRef());
+  llvm::sort(ops, [&](Operation *a, Operation *b) { return places.at(a) < places.at(b); });
+  return ops;
+}
+
+/// Names the op of which a change makes all wrong results of a function right, or of all functions
+/// of a step.
+void Blame::tryRepairs(ArrayRef<std::pair<const Result *, size_t>> failed,
+                       std::vector<Finding> &findings, ArrayRef<const Result *> proved) {
+  auto keyOf = [](const Result &result) {
+    return result.part.kind == Part::Plain ? result.part.function : func::FuncOp();
+  };
+  llvm::MapVector<func::FuncOp, SmallVector<std::pair<const Result *, size_t>>> groups;
+  for (auto [result, number] : failed)
+    if (!result->isMember && !findings[number].isNew && result->missing.empty())
+      groups[keyOf(*result)].push_back({result, number});
+  // They are only hints: what time is left is for others, too.
+  auto now = std::chrono::steady_clock::now();
+  auto until = now + (terms.getDeadline() - now) / 4;
+  for (auto &[function, group] : groups) {
+    auto isOurs = [&, &function = function](func::FuncOp other) {
+      return !function || other.getName() == function.getName();
+    };
+    SmallVector<func::FuncOp> ofGlobal, ofLocal;
+    for (func::FuncOp other : prover.global.getOps<func::FuncOp>())
+      if (!other.isExternal() && isOurs(other))
+        ofGlobal.push_back(other);
+    for (const Part &part : prover.localParts)
+      if (isOurs(part.function))
+        ofLocal.push_back(part.function);
+    SmallVector<const Result *> wrong, right;
+    for (auto [result, number] : ArrayRef(group).take_front(kExplained))
+      wrong.push_back(result);
+    for (const Result *result : proved)
+      if (!result->isMember && keyOf(*result) == function)
+        right.push_back(result);
+    std::vector<mlir::Value> missing = findMissing(ofGlobal, ofLocal);
+    auto isFine = [&](mlir::Value value, const Tensor *tensor) {
+      RankedTensorType type = numbersOf(value);
+      return !type || (tensor ? compare(*tensor, type) : statusOf(value)).isFine();
+    };
+    std::optional<Repair::Found> found = Repair(prover, ofGlobal, ofLocal, missing, isFine, until)
+                                             .find(findSuspects(wrong), wrong, right);
+    if (!found)
+      continue;
+    for (auto [result, number] : group) {
+      Finding &finding = findings[number];
+      finding.operand.clear();
+      describe(found->op, finding);
+      finding.repair = found->change;
+    }
+  }
+}
+
 void Blame::explain(ArrayRef<std::pair<const Result *, size_t>> failed,
-                    std::vector<Finding> &findings, ArrayRef<mlir::Value> proved) {
-  // Few findings of a function say where; the others are their consequences.
-  constexpr unsigned kExplained = 32;
+                    std::vector<Finding> &findings, ArrayRef<const Result *> proved) {
   llvm::DenseMap<Operation *, unsigned> explained;
   SmallVector<Ops> candidates;
   llvm::DenseMap<Operation *, unsigned> votes;
   // What a result that is right depends on is less likely to be wrong.
-  Ops isProved = collectSlice(proved);
+  SmallVector<mlir::Value> right;
+  for (const Result *result : proved)
+    right.push_back(result->returned);
+  Ops isProved = collectSlice(right);
   for (auto [result, number] : failed) {
     Ops named;
     if (++explained[result->part.function] > kExplained) {
@@ -482,4 +591,6 @@ void Blame::explain(ArrayRef<std::pair<const Result *, size_t>> failed,
     if (best)
       describe(best, findings[entry.second]);
   }
+  if (triesRepairs)
+    tryRepairs(failed, findings, proved);
 }

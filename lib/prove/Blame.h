@@ -15,13 +15,13 @@ namespace cleave::prove {
 
 class Blame {
 public:
-  /// After both programs were walked; GLOBAL's terms are the first `numGlobalTerms`.
-  Blame(Prover &prover, size_t numGlobalTerms);
+  /// After both programs were walked.
+  Blame(Prover &prover, bool triesRepairs);
 
   /// Names an op for each result that `failed`, in the finding with its number; `proved` are values
   /// that are right.
   void explain(llvm::ArrayRef<std::pair<const Result *, size_t>> failed,
-               std::vector<Finding> &findings, llvm::ArrayRef<mlir::Value> proved);
+               std::vector<Finding> &findings, llvm::ArrayRef<const Result *> proved);
 
 private:
   /// What a value of LOCAL is to the values of GLOBAL: no tensor of numbers; one of them, however
@@ -46,7 +46,7 @@ private:
 
   Prover &prover;
   Terms &terms;
-  size_t numGlobalTerms;
+  bool triesRepairs;
   /// The float values of GLOBAL by what they are made of, whatever their places and factor.
   llvm::StringMap<llvm::SmallVector<mlir::Value, 2>> counterparts;
   llvm::DenseMap<mlir::Value, Status> known;
@@ -70,6 +70,11 @@ private:
   mlir::Operation *findMissingReduction(mlir::Operation *op);
   mlir::Operation *userOfTerm(mlir::Operation *user, mlir::Value value, unsigned axis);
   mlir::Operation *findChangeOfLayout(const Result &result);
+  std::vector<mlir::Value> findMissing(llvm::ArrayRef<mlir::func::FuncOp> globalFunctions,
+                                       llvm::ArrayRef<mlir::func::FuncOp> localFunctions);
+  llvm::SmallVector<mlir::Operation *> findSuspects(llvm::ArrayRef<const Result *> wrong);
+  void tryRepairs(llvm::ArrayRef<std::pair<const Result *, size_t>> failed,
+                  std::vector<Finding> &findings, llvm::ArrayRef<const Result *> proved);
   void describe(mlir::Operation *op, Finding &finding);
 };
 

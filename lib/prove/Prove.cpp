@@ -121,23 +121,15 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
 // Results
 //===----------------------------------------------------------------------===//
 
-void Prover::compare(const Result &result) {
-  func::FuncOp function = result.part.function;
-  train::RoleAttr role = result.role;
+/// What `value`, of this result, is to be, where it is taken as its signature says; nothing if that
+/// cannot be said, and `why`.
+std::optional<Tensor> Prover::expect(const Result &result, Tensor &value, std::string &why,
+                                     bool *isNew) {
+  auto fail = [&](const Twine &reason) {
+    why = reason.str();
+    return std::nullopt;
+  };
   std::string name = nameOf(result);
-  ++proof.numResults;
-  Finding finding;
-  finding.function = function.getName().str();
-  finding.result =
-      role ? StringRef(nameOf(role)).rtrim().str() : "result " + std::to_string(result.number);
-  auto fail = [&](const Twine &relation) {
-    finding.relation = relation.str();
-    proof.findings.push_back(finding);
-  };
-  auto differ = [&](const Tensor &found, const Tensor &expected) {
-    explain(found, expected, result, finding);
-    proof.findings.push_back(finding);
-  };
   auto found = globalResults.find(name);
   const Tensor *expected = found == globalResults.end() ? nullptr : &found->second;
   if (!expected && result.part.kind == Part::Reduce) {
@@ -146,22 +138,18 @@ void Prover::compare(const Result &result) {
     expected = argument == arguments.end() ? nullptr : &argument->second.global;
   }
   if (!expected) {
-    finding.isNew = true;
+    if (isNew)
+      *isNew = true;
     return fail("the program of one device has no such result");
   }
-
   if (!result.missing.empty())
     return fail(result.missing);
 
   dist::PlacementAttr placement = result.placement;
-  Tensor value = result.isMember ? result.member : localValues[result.returned];
   Tensor whole;
   if (auto before = globalReturns.find(name); before != globalReturns.end()) {
-    if (lieAlike(before->second.placement, placement, axes)) {
-      if (areEqual(terms, value, *expected))
-        return;
-      return differ(value, *expected);
-    }
+    if (lieAlike(before->second.placement, placement, axes))
+      return *expected;
     std::optional<Tensor> made = toWhole(*expected, before->second.placement);
     if (!made)
       return fail("its placement before says nothing of the whole value");
@@ -187,8 +175,23 @@ void Prover::compare(const Result &result) {
   if (!wanted)
     return fail("it lies in parts of several sizes");
   wanted->meaning = terms.normalize(std::move(wanted->meaning));
-  if (!areEqual(terms, value, *wanted))
-    differ(value, *wanted);
+  return wanted;
+}
+
+void Prover::compare(const Result &result) {
+  ++proof.numResults;
+  Tensor value = result.isMember ? result.member : localValues[result.returned];
+  Finding finding;
+  std::optional<Tensor> wanted = expect(result, value, finding.relation, &finding.isNew);
+  if (wanted && areEqual(terms, value, *wanted))
+    return;
+  func::FuncOp function = result.part.function;
+  finding.function = function.getName().str();
+  finding.result = result.role ? StringRef(nameOf(result.role)).rtrim().str()
+                               : "result " + std::to_string(result.number);
+  if (wanted)
+    explain(value, *wanted, result, finding);
+  proof.findings.push_back(std::move(finding));
 }
 
 /// What relation there is between what was found and what was expected.
@@ -227,7 +230,7 @@ void Prover::explain(const Tensor &found, const Tensor &expected, const Result &
   finding.relation = "no relation to the expected value was found";
 }
 
-FailureOr<Proof> Prover::run(const ProveOptions &options) {
+LogicalResult Prover::run(const ProveOptions &options) {
   terms.setDeadline(options.deadline);
   if (options.broken)
     terms.breakLemma(*options.broken);
@@ -239,10 +242,11 @@ FailureOr<Proof> Prover::run(const ProveOptions &options) {
         outOfScope("'" + function.getName() + "' has several blocks");
     }
   if (!proof.outOfScope.empty())
-    return proof;
-  FailureOr<SmallVector<Part>> globalParts = getParts(global), localParts = getParts(local);
-  if (failed(globalParts) || failed(localParts))
+    return success();
+  FailureOr<SmallVector<Part>> globalParts = getParts(global), parts = getParts(local);
+  if (failed(globalParts) || failed(parts))
     return failure();
+  localParts = std::move(*parts);
   readMesh();
   globalEvaluator.emplace(terms, comparesRanks ? axes : ArrayRef<Axis>(), lookUps, missingCuts,
                           /*isFirst=*/true);
@@ -263,35 +267,30 @@ FailureOr<Proof> Prover::run(const ProveOptions &options) {
   if (comparesRanks)
     readBefore(*globalParts);
   if (proof.outOfScope.empty())
-    readArguments(*localParts);
+    readArguments(localParts);
   if (proof.outOfScope.empty())
-    checkTies(*localParts);
+    checkTies(localParts);
   if (!proof.outOfScope.empty())
-    return proof;
+    return success();
 
   if (options.log) {
     options.log->clear();
     log.emplace(terms, axes, *options.log);
   }
   walk(*globalParts, /*isLocal=*/false, nullptr);
-  size_t numGlobalTerms = terms.size();
-  std::vector<Result> results;
-  walk(*localParts, /*isLocal=*/true, &results);
-  checkStep(*globalParts, *localParts);
+  numGlobalTerms = terms.size();
+  walk(localParts, /*isLocal=*/true, &results);
+  checkStep(*globalParts);
   if (failed(checkSchedule()))
     return failure();
-  SmallVector<std::pair<const Result *, size_t>> wrong;
-  SmallVector<mlir::Value> proved;
   for (const Result &result : results) {
     size_t before = proof.findings.size();
     compare(result);
     if (proof.findings.size() > before)
       wrong.push_back({&result, before});
     else
-      proved.push_back(result.returned);
+      proved.push_back(&result);
   }
-  if (!wrong.empty() && !terms.isLate())
-    Blame(*this, numGlobalTerms).explain(wrong, proof.findings, proved);
   // What GLOBAL returns, LOCAL must return too.
   llvm::StringMap<bool> isReturned;
   for (const Result &result : results)
@@ -309,35 +308,46 @@ FailureOr<Proof> Prover::run(const ProveOptions &options) {
   proof.numTerms = terms.size();
   proof.isLate = terms.isLate() || std::chrono::steady_clock::now() > options.deadline;
   proof.isProved = !proof.isLate && proof.findings.empty() && proof.numResults > 0;
-  return proof;
+  return success();
 }
 
-FailureOr<Proof> Prover::runWithCuts(ModuleOp global, ModuleOp local, const ProveOptions &options,
-                                     bool comparesRanks, bool takesShares) {
+void Prover::explain(const ProveOptions &options) {
+  if (!wrong.empty() && !proof.isLate)
+    Blame(*this, options.triesRepairs).explain(wrong, proof.findings, proved);
+}
+
+std::unique_ptr<Prover> Prover::runWithCuts(ModuleOp global, ModuleOp local,
+                                            const ProveOptions &options, bool comparesRanks,
+                                            bool takesShares) {
   AxisCuts cuts;
   // Few cuts are enough.
   constexpr unsigned kRuns = 4;
   for (unsigned run = 1;; ++run) {
-    Prover prover(global, local, cuts, comparesRanks, takesShares);
-    FailureOr<Proof> proof = prover.run(options);
+    auto prover = std::make_unique<Prover>(global, local, cuts, comparesRanks, takesShares);
+    if (failed(prover->run(options)))
+      return nullptr;
     size_t before = 0, after = 0;
     for (const auto &entry : cuts)
       before += entry.second.size();
-    for (const auto &[name, strides] : prover.getMissingCuts())
+    for (const auto &[name, strides] : prover->getMissingCuts())
       cuts[name].insert(strides.begin(), strides.end());
     for (const auto &entry : cuts)
       after += entry.second.size();
-    if (failed(proof) || proof->isProved || proof->isLate || before == after || run == kRuns)
-      return proof;
+    const Proof &proof = prover->getProof();
+    if (proof.isProved || proof.isLate || before == after || run == kRuns)
+      return prover;
   }
 }
 
 FailureOr<Proof> Prover::runInBothForms(ModuleOp global, ModuleOp local,
                                         const ProveOptions &options, bool comparesRanks) {
-  FailureOr<Proof> plain =
+  std::unique_ptr<Prover> plain =
       runWithCuts(global, local, options, comparesRanks, /*takesShares=*/false);
-  if (failed(plain) || plain->isProved || plain->isLate || !plain->outOfScope.empty())
-    return plain;
+  if (!plain)
+    return failure();
+  if (const Proof &proof = plain->getProof();
+      proof.isProved || proof.isLate || !proof.outOfScope.empty())
+    return proof;
   // What shares could explain.
   bool hasShares = llvm::any_of(ArrayRef{global, local}, [](ModuleOp module) {
     return module
@@ -349,13 +359,25 @@ FailureOr<Proof> Prover::runInBothForms(ModuleOp global, ModuleOp local,
         })
         .wasInterrupted();
   });
-  if (!hasShares)
-    return plain;
-  FailureOr<Proof> shares =
-      runWithCuts(global, local, options, comparesRanks, /*takesShares=*/true);
-  if (failed(shares) || shares->isLate || shares->findings.size() >= plain->findings.size())
-    return plain;
-  return shares;
+  std::unique_ptr<Prover> shares;
+  if (hasShares)
+    shares = runWithCuts(global, local, options, comparesRanks, /*takesShares=*/true);
+  auto numFindings = [](const Prover &prover) { return prover.getProof().findings.size(); };
+  bool areShares =
+      shares && !shares->getProof().isLate && numFindings(*shares) <= numFindings(*plain);
+  if (areShares)
+    shares->explain(options);
+  if (areShares && numFindings(*shares) < numFindings(*plain))
+    return shares->getProof();
+  plain->explain(options);
+  if (!areShares)
+    return plain->getProof();
+  // Of two answers the one that says more.
+  auto numRepairs = [](const Prover &prover) {
+    return llvm::count_if(prover.getProof().findings,
+                          [](const Finding &finding) { return !finding.repair.empty(); });
+  };
+  return (numRepairs(*shares) > numRepairs(*plain) ? shares : plain)->getProof();
 }
 
 FailureOr<Proof> cleave::prove::prove(ModuleOp global, ModuleOp local,

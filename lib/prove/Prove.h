@@ -32,6 +32,8 @@ struct Finding {
   mlir::Operation *counterpart = nullptr;
   /// What an operand of the op, or its value, is to what was expected, if that was found.
   std::string operand;
+  /// A change of the op with which the result would be right, if one was found: "without it".
+  std::string repair;
   /// Why the op has no meaning, if that is so.
   std::string reason;
   /// The relation says that the result is another value, as far as the expected one is not 0.
@@ -57,6 +59,8 @@ struct ProveOptions {
   std::optional<Lemma> broken;
   /// Where the proof is written for lib/replay; it is one if the programs are proved.
   std::string *log = nullptr;
+  /// Whether changes are tried with which what is not proved would be right.
+  bool triesRepairs = true;
 };
 
 /// Compares the programs. Failure if one of them is not a program, or they are not of one model;

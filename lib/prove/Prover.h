@@ -52,11 +52,15 @@ public:
       terms.takeShares();
   }
   const AxisCuts &getMissingCuts() const { return missingCuts; }
-  mlir::FailureOr<Proof> run(const ProveOptions &options);
-  /// Where values cut an axis's place in two, again with as many digits.
-  static mlir::FailureOr<Proof> runWithCuts(mlir::ModuleOp global, mlir::ModuleOp local,
-                                            const ProveOptions &options, bool comparesRanks,
-                                            bool takesShares);
+  const Proof &getProof() const { return proof; }
+  /// Fails if one of them is not a program.
+  mlir::LogicalResult run(const ProveOptions &options);
+  /// Says where what was not proved goes wrong.
+  void explain(const ProveOptions &options);
+  /// Where values cut an axis's place in two, again with as many digits. Null if it fails.
+  static std::unique_ptr<Prover> runWithCuts(mlir::ModuleOp global, mlir::ModuleOp local,
+                                             const ProveOptions &options, bool comparesRanks,
+                                             bool takesShares);
   /// With exponentials and attention as they are, and where that is no proof as shares of sums:
   /// most programs need no more than the former, which is cheaper to prove and to check.
   static mlir::FailureOr<Proof> runInBothForms(mlir::ModuleOp global, mlir::ModuleOp local,
@@ -70,6 +74,7 @@ private:
   AxisCuts cuts, missingCuts;
   llvm::SmallVector<Axis> axes;
   Proof proof;
+  llvm::SmallVector<Part> localParts;
   std::optional<Evaluator> globalEvaluator, localEvaluator;
   std::optional<ProofLog> log;
 
@@ -138,15 +143,23 @@ private:
                     llvm::SmallVectorImpl<Result> &results);
   /// What the programs say of whole steps.
   void fail(const llvm::Twine &what, const llvm::Twine &relation);
-  void checkStep(llvm::ArrayRef<Part> globalParts, llvm::ArrayRef<Part> localParts);
+  void checkStep(llvm::ArrayRef<Part> globalParts);
   void addStageTerm(llvm::StringMap<Tensor> &sums, train::RoleAttr role, Tensor term,
                     Evaluator &evaluator, mlir::Type type);
   bool areGradientsFreeOfOrder();
   /// Fails if the schedule cannot be read.
   mlir::LogicalResult checkSchedule();
+  std::optional<Tensor> expect(const Result &result, Tensor &value, std::string &why,
+                               bool *isNew = nullptr);
   void compare(const Result &result);
+  std::vector<Result> results;
+  /// Those that were not proved, each with the number of its finding, and those that were.
+  llvm::SmallVector<std::pair<const Result *, size_t>> wrong;
+  llvm::SmallVector<const Result *> proved;
+  size_t numGlobalTerms = 0;
   void explain(const Tensor &found, const Tensor &expected, const Result &result, Finding &finding);
   friend class Blame;
+  friend class Repair;
 };
 
 llvm::StringRef nameOf(Part::Kind kind);

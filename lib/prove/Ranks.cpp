@@ -162,5 +162,8 @@ static bool isOfRanks(ModuleOp module) {
 
 FailureOr<Proof> cleave::prove::provePreserved(ModuleOp before, ModuleOp after,
                                                const ProveOptions &options) {
-  return Prover::runInBothForms(before, after, options, isOfRanks(before));
+  // A pass is named, not an op.
+  ProveOptions own = options;
+  own.triesRepairs = false;
+  return Prover::runInBothForms(before, after, own, isOfRanks(before));
 }

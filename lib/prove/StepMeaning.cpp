@@ -43,7 +43,7 @@ static int64_t countDraws(ArrayRef<Part> parts) {
 
 /// Each microbatch must get the same part of the batch, the same numbers, and the same share of the
 /// mean in both programs: the runtime gives them, by what the programs say of them.
-void Prover::checkStep(ArrayRef<Part> globalParts, ArrayRef<Part> localParts) {
+void Prover::checkStep(ArrayRef<Part> globalParts) {
   llvm::StringMap<train::RoleAttr> roles;
   bool draws = false;
   auto visit = [&](ArrayRef<Part> parts, auto see) {

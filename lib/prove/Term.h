@@ -156,6 +156,7 @@ public:
   /// From then on, nothing is complete: `isLate` says so.
   void setDeadline(std::chrono::steady_clock::time_point time) { deadline = time; }
   bool isLate();
+  std::chrono::steady_clock::time_point getDeadline() const { return deadline; }
 
   /// For tests of the tests: makes the lemma wrong.
   void breakLemma(Lemma lemma) { broken = lemma; }

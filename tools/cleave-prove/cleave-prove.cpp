@@ -129,6 +129,8 @@ static void printJson(const Proof &proof, const std::optional<Execution> &execut
       entry["global_location"] = describe(finding.counterpart->getLoc());
     if (!finding.operand.empty())
       entry["operand"] = finding.operand;
+    if (!finding.repair.empty())
+      entry["repair"] = finding.repair;
     if (!finding.reason.empty())
       entry["reason"] = finding.reason;
     findings.push_back(std::move(entry));
@@ -214,6 +216,8 @@ static void printText(const Proof &proof, const std::optional<Execution> &execut
       llvm::outs() << "  on one device: " << describe(finding.counterpart) << "\n";
     if (!finding.operand.empty())
       llvm::outs() << "  it is, or takes, " << finding.operand << "\n";
+    if (!finding.repair.empty())
+      llvm::outs() << "  it would be right " << finding.repair << "\n";
     if (!finding.reason.empty())
       llvm::outs() << "  " << finding.reason << "\n";
   }

@@ -1,0 +1,82 @@
+//===- Repair.h - a change of one op that makes wrong results right --*- C++ -*-===//
+//
+// Where values that only the local program has go wrong, nothing says at which of them. So changes
+// of single ops are tried: an op that can be changed so that all results are proved is the one that
+// is wrong; of several the one with which most other values are those of the program of one device.
+// This only explains what was not proved.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_PROVE_REPAIR_H
+#define CLEAVE_LIB_PROVE_REPAIR_H
+
+#include "lib/prove/Prover.h"
+
+#include <set>
+
+namespace cleave::prove {
+
+class Repair {
+public:
+  struct Found {
+    mlir::Operation *op = nullptr;
+    /// "without it", "with dim = 1".
+    std::string change;
+  };
+
+  /// Whether a value of LOCAL is one that GLOBAL has, or would be if it were this tensor.
+  using IsFine = llvm::function_ref<bool(mlir::Value, const Tensor *)>;
+
+  /// Of these functions of both programs; `missing` are values of GLOBAL that LOCAL has not.
+  Repair(Prover &prover, llvm::ArrayRef<mlir::func::FuncOp> global,
+         llvm::ArrayRef<mlir::func::FuncOp> local, llvm::ArrayRef<mlir::Value> missing,
+         IsFine isFine, std::chrono::steady_clock::time_point until);
+
+  /// One of these ops, which are in the order of the program, that can be changed so that each of
+  /// the `wrong` results is right, and each of the `right` ones stays so.
+  std::optional<Found> find(llvm::ArrayRef<mlir::Operation *> ops,
+                            llvm::ArrayRef<const Result *> wrong,
+                            llvm::ArrayRef<const Result *> right);
+
+private:
+  Prover &prover;
+  Terms &terms;
+  llvm::ArrayRef<mlir::Value> missing;
+  IsFine isFine;
+  /// LOCAL's ops in order, and for what a function returns the arguments that take it.
+  std::vector<mlir::Operation *> order;
+  llvm::DenseMap<mlir::Operation *, unsigned> places;
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value, 1>> takers;
+  /// Ops of one operand whose result has its type, each once.
+  std::vector<mlir::Operation *> functions;
+  /// Numbers of GLOBAL's ops.
+  std::set<double> numbers;
+
+  /// The results that are asked about, by the value that is returned, and whether they are wrong.
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<std::pair<const Result *, bool>, 1>> asked;
+  unsigned numWrong = 0;
+  /// So many ops more may be evaluated.
+  unsigned left = 4'000;
+  std::chrono::steady_clock::time_point until;
+  bool isOver() const { return !left || std::chrono::steady_clock::now() > until; }
+
+  using Changed = llvm::DenseMap<mlir::Value, Tensor>;
+  using Use = llvm::function_ref<bool(Changed, const llvm::Twine &)>;
+
+  const Tensor &valueOf(mlir::Value value) const;
+  std::vector<Tensor> evaluate(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
+  std::optional<Changed> withOperand(mlir::Operation *op, unsigned operand, const Tensor &value,
+                                     bool isForAll);
+  bool makesRight(Changed &changed);
+  int numUnlike(const Changed &changed) const;
+  /// Changes by what LOCAL has, and by what it has not. `use` returns whether that was one.
+  bool tryOwn(mlir::Operation *op, Use use);
+  bool tryAttributes(mlir::Operation *op, Use use);
+  std::optional<Changed> evaluateOther(mlir::Operation *op,
+                                       llvm::function_ref<void(mlir::Operation *)> change);
+  bool tryForeign(mlir::Operation *op, Use use);
+};
+
+} // namespace cleave::prove
+
+#endif // CLEAVE_LIB_PROVE_REPAIR_H
