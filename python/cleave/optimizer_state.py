@@ -88,6 +88,13 @@ def _initial_state(optimizer: torch.optim.Optimizer) -> dict:
     return state
 
 
+def _plain(value: Any) -> Any:
+    """A hyper-parameter as it is now, which a tensor or a list may have changed to in place."""
+    if isinstance(value, torch.Tensor) and value.numel() == 1:
+        return value.item()
+    return tuple(map(_plain, value)) if isinstance(value, (tuple, list)) else value
+
+
 def can_be_adopted(tensor: torch.Tensor) -> bool:
     """Whether a session can compute in its memory: it is contiguous and aligned."""
     return tensor.is_contiguous() and tensor.data_ptr() % 64 == 0
@@ -306,7 +313,8 @@ class OptimizerState:
     def _fixed_options(group: dict, follows: bool) -> dict:
         """What may not change. follows: its momentum or first beta may."""
         left_out = ("params", "lr", "initial_lr")
-        fixed = {k: v for k, v in group.items() if k not in left_out and isinstance(v, (bool, int, float, tuple))}
+        fixed = {k: _plain(v) for k, v in group.items() if k not in left_out}
+        fixed = {k: v for k, v in fixed.items() if isinstance(v, (bool, int, float, tuple))}
         if follows and isinstance(fixed.get("betas"), tuple):
             fixed["betas"] = fixed["betas"][1:]
         elif follows:

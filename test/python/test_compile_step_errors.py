@@ -369,6 +369,23 @@ def test_another_weight_decay(step, optimizer):
     refuses(step, "parameter group 0: expected weight_decay = 0.01, as when the step was compiled, found 0.5")
 
 
+def test_betas_that_change_in_place(model):
+    """As tensors, which eager mode reads at every step, and as a list."""
+    betas = torch.tensor(0.5), torch.tensor(0.75)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, betas=betas, foreach=False)
+    step = cleave.compile_step(model, F.cross_entropy, optimizer)
+    step(*batch())
+    betas[1].fill_(0.875)
+    refuses(step, "parameter group 0: expected betas = (0.5, 0.75), as when the step was compiled, found (0.5, 0.875)")
+    step.close()
+    betas[1].fill_(0.75)
+    optimizer.param_groups[0]["betas"] = [0.5, 0.75]
+    step = cleave.compile_step(model, F.cross_entropy, optimizer)
+    step(*batch())
+    optimizer.param_groups[0]["betas"][1] = 0.875
+    refuses(step, "parameter group 0: expected betas = (0.5, 0.75), as when the step was compiled, found (0.5, 0.875)")
+
+
 def test_a_hyper_parameter_that_is_taken_away(step, optimizer):
     optimizer.param_groups[0]["weight_decay"] = None
     refuses(step, "parameter group 0: expected weight_decay = 0.01, as when the step was compiled, found None")
