@@ -130,7 +130,7 @@ class Trainer(transformers.Trainer):
     def training_step(self, model: torch.nn.Module, inputs: Mapping[str, Any], num_items_in_batch=None) -> torch.Tensor:
         self._batches.append(dict(self._prepare_inputs(inputs)))
         if not self.accelerator.gradient_state.sync_gradients:
-            return torch.zeros(())  # the loss of all is that of the last
+            return torch.zeros((), device=self.args.device)  # the loss of all is that of the last
         batches, self._batches = self._batches, []
         inputs, targets = self._arguments(_joined(batches), num_items_in_batch)
         # Trainer's losses are of all that the step counts, where it counts; a step takes the mean over its batches.
@@ -141,7 +141,7 @@ class Trainer(transformers.Trainer):
         model.train()
         out = self._step(inputs, *targets, microbatches=len(batches))
         self._grad_norm = out.grad_norm
-        return out.loss
+        return out.loss.to(self.args.device)
 
     def _counts(self, count: torch.Tensor | None) -> bool:
         """Whether the loss divides by a count that it is given."""
