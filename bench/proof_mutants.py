@@ -73,7 +73,7 @@ def variants(local, number):
 
 def changed_ops(right, wrong):
     """The lines of the changed ops, and of their direct users: an op is changed if the right program has none like it
-    on the same values, and has all these values; or if all ops but it are in both."""
+    on the same values, and has all these values; or if all ops but it are in both programs."""
     known = set(terms_of(right))
     terms = terms_of(wrong)
     first = len(wrong.arguments)
@@ -83,6 +83,10 @@ def changed_ops(right, wrong):
     }  # fmt: skip
     if len(wrong.ops) == len(right.ops):
         changed |= {i for i, (op, other) in enumerate(zip(wrong.ops, right.ops, strict=True)) if op != other}
+    if len(wrong.ops) == len(right.ops) + 1:
+        changed |= {
+            i for i, op in enumerate(wrong.ops) for value in op.inputs if local_mutants.without(wrong, i, value) == right
+        }  # fmt: skip
     return changed | {i for i, op in enumerate(wrong.ops) if any(value - first in changed for value in op.inputs)}
 
 

@@ -54,6 +54,8 @@ private:
   /// The first op of GLOBAL of each line and name.
   llvm::DenseMap<std::pair<const void *, const void *>, mlir::Operation *> opsOfLines;
 
+  /// The tensor of numbers, of which indices and marks are none.
+  static mlir::RankedTensorType numbersOf(mlir::Value value);
   mlir::Value sourceOf(mlir::Value value) const;
   std::string signatureOf(const Meaning &meaning, Rational &first) const;
   Status statusOf(mlir::Value value);

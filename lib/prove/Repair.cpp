@@ -16,9 +16,9 @@ static bool isAlike(Type a, Type b) {
          one.getElementType() == other.getElementType();
 }
 
-static constexpr StringRef kWithout = "without it", kWithSum = "with the sum over";
-
-static bool isBucket(Type type) { return isa<train::BucketType>(type); }
+static bool isBucket(Type type) {
+  return isa<train::BucketType>(type);
+}
 
 Repair::Repair(Prover &prover, ArrayRef<func::FuncOp> global, ArrayRef<func::FuncOp> local,
                ArrayRef<mlir::Value> missing, IsFine isFine,
@@ -150,8 +150,8 @@ int Repair::numUnlike(const Changed &changed) const {
 //===----------------------------------------------------------------------===//
 
 /// What the op makes if it is changed, where it then is an op of these types.
-std::optional<Repair::Changed>
-Repair::evaluateOther(Operation *op, llvm::function_ref<void(Operation *)> change) {
+std::optional<Repair::Changed> Repair::evaluateOther(Operation *op,
+                                                     llvm::function_ref<void(Operation *)> change) {
   if (isOver())
     return std::nullopt;
   // Behind the op, so that it is in the module whose mesh it may name.
@@ -176,18 +176,21 @@ Repair::evaluateOther(Operation *op, llvm::function_ref<void(Operation *)> chang
   return changed.empty() ? std::nullopt : std::optional(std::move(changed));
 }
 
-/// Without the op, with other attributes, and of other values.
+/// Without the op, of other values, and with other attributes.
 bool Repair::tryOwn(Operation *op, Use use) {
   if (op->getNumResults() == 1)
     for (mlir::Value operand : op->getOperands())
       if (isAlike(operand.getType(), op->getResult(0).getType())) {
         Changed changed;
         changed[op->getResult(0)] = valueOf(operand);
-        if (use(std::move(changed), kWithout))
+        if (use(std::move(changed), Kind::Without, "without it"))
           return true;
       }
-  if (tryAttributes(op, use))
-    return true;
+  return tryOperands(op, use) || tryAttributes(op, use);
+}
+
+/// Of values that are made before it.
+bool Repair::tryOperands(Operation *op, Use use) {
   constexpr unsigned kTried = 48;
   for (OpOperand &operand : op->getOpOperands()) {
     unsigned numTried = 0;
@@ -202,8 +205,8 @@ bool Repair::tryOwn(Operation *op, Use use) {
           isAlike(type, operand.get().getType())
               ? withOperand(op, number, valueOf(value), false)
               : evaluateOther(op, [&](Operation *other) { other->setOperand(number, value); });
-      return changed && use(std::move(*changed), what + " as operand " +
-                                                     Twine(operand.getOperandNumber()));
+      return changed && use(std::move(*changed), Kind::Operand,
+                            what + " as operand " + Twine(operand.getOperandNumber()));
     };
     for (Operation *before = op->getPrevNode(); before; before = before->getPrevNode())
       for (mlir::Value value : before->getResults())
@@ -224,7 +227,7 @@ bool Repair::tryAttributes(Operation *op, Use use) {
       for (NamedAttribute attribute : attributes)
         other->setAttr(attribute.getName(), attribute.getValue());
     });
-    return changed && use(std::move(*changed), text);
+    return changed && use(std::move(*changed), Kind::Attribute, text);
   };
   auto shift = [&](StringRef name, int64_t by) -> std::optional<NamedAttribute> {
     auto given = op->getAttrOfType<IntegerAttr>(name);
@@ -244,8 +247,7 @@ bool Repair::tryAttributes(Operation *op, Use use) {
       llvm::raw_string_ostream os(text);
       os << "with " << name << " = ";
       value.print(os, /*elideType=*/true);
-      return value != attribute.getValue() &&
-             tryAll(builder.getNamedAttr(name, value), text);
+      return value != attribute.getValue() && tryAll(builder.getNamedAttr(name, value), text);
     };
     if (auto number = dyn_cast<IntegerAttr>(attribute.getValue())) {
       if (!number.getType().isSignlessInteger(64) && !number.getType().isSignedInteger(64))
@@ -294,6 +296,36 @@ bool Repair::tryAttributes(Operation *op, Use use) {
   return false;
 }
 
+/// A value of GLOBAL as this type has it: each dimension that is smaller is cut over axes.
+std::vector<Tensor> Repair::partsOf(mlir::Value value, RankedTensorType type) {
+  RankedTensorType whole = tensorOf(value.getType());
+  if (whole.getElementType() != type.getElementType() || whole.getRank() != type.getRank())
+    return {};
+  std::vector<Tensor> parts(1, prover.globalValues.find(value)->second);
+  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
+    int64_t size = type.getDimSize(dim), ratio = size ? whole.getDimSize(dim) / size : 0;
+    if (size * ratio != whole.getDimSize(dim) || ratio == 0)
+      return {};
+    if (ratio == 1)
+      continue;
+    std::vector<Tensor> finer;
+    auto cutOver = [&](ArrayRef<Axis> along) {
+      for (const Tensor &part : parts)
+        if (auto own = prover.localEvaluator->shard(part, dim, along))
+          finer.push_back(std::move(*own));
+    };
+    for (const Axis &axis : prover.axes) {
+      if (axis.size == ratio)
+        cutOver(axis);
+      for (const Axis &minor : prover.axes)
+        if (&minor != &axis && axis.size > 1 && minor.size > 1 && axis.size * minor.size == ratio)
+          cutOver({axis, minor});
+    }
+    parts = std::move(finer);
+  }
+  return parts;
+}
+
 /// Of operands summed over ranks, or after an op that either program has, or of values of GLOBAL
 /// that LOCAL has not.
 bool Repair::tryForeign(Operation *op, Use use) {
@@ -302,12 +334,12 @@ bool Repair::tryForeign(Operation *op, Use use) {
     if (!type)
       continue;
     unsigned number = operand.getOperandNumber();
-    auto tryValue = [&](const Tensor &value, const Twine &what) {
+    auto tryValue = [&](const Tensor &value, Kind kind, const Twine &what) {
       for (bool isForAll : {false, true}) {
         if (isForAll && operand.get().hasOneUse())
           break;
         auto changed = withOperand(op, number, value, isForAll);
-        if (changed && use(std::move(*changed), what + " operand " + Twine(number)))
+        if (changed && use(std::move(*changed), kind, what + " operand " + Twine(number)))
           return true;
       }
       return false;
@@ -319,48 +351,28 @@ bool Repair::tryForeign(Operation *op, Use use) {
         continue;
       Tensor total = given;
       total.meaning = terms.sum(std::move(total.meaning), axis.digits);
-      if (tryValue(total, kWithSum + " '" + axis.name + "' of"))
+      if (tryValue(total, Kind::Sum, "with the sum over '" + axis.name + "' of"))
         return true;
     }
     for (Operation *function : functions) {
       if (!isAlike(function->getOperand(0).getType(), type) || isOver())
         continue;
       std::vector<Tensor> made = evaluate(function, &given);
-      if (made.size() == 1 &&
-          tryValue(made.front(), "with '" + function->getName().getStringRef() + "' of"))
+      if (made.size() == 1 && tryValue(made.front(), Kind::Foreign,
+                                       "with '" + function->getName().getStringRef() + "' of"))
         return true;
     }
     constexpr unsigned kTried = 24;
     unsigned numTried = 0;
     for (mlir::Value value : missing) {
-      RankedTensorType whole = tensorOf(value.getType());
-      if (whole.getElementType() != type.getElementType() || whole.getRank() != type.getRank())
-        continue;
-      // Each dimension that is smaller here is cut over one axis.
-      std::vector<Tensor> parts(1, prover.globalValues.find(value)->second);
-      for (int64_t dim = 0; dim < type.getRank(); ++dim) {
-        int64_t ratio = whole.getDimSize(dim) / std::max<int64_t>(1, type.getDimSize(dim));
-        if (type.getDimSize(dim) * ratio != whole.getDimSize(dim)) {
-          parts.clear();
-          break;
-        }
-        if (ratio == 1)
-          continue;
-        std::vector<Tensor> finer;
-        for (const Tensor &part : parts)
-          for (const Axis &axis : prover.axes)
-            if (axis.size == ratio)
-              if (auto own = prover.localEvaluator->shard(part, dim, axis))
-                finer.push_back(std::move(*own));
-        parts = std::move(finer);
-      }
+      std::vector<Tensor> parts = partsOf(value, type);
       if (!parts.empty() && ++numTried > kTried)
         break;
       for (Tensor &part : parts) {
         part.meaning = terms.normalize(std::move(part.meaning));
         Operation *maker = value.getDefiningOp();
-        if (tryValue(part, "with what one device's '" + maker->getName().getStringRef() +
-                               "' makes as"))
+        if (tryValue(part, Kind::Foreign,
+                     "with what one device's '" + maker->getName().getStringRef() + "' makes as"))
           return true;
       }
     }
@@ -368,8 +380,7 @@ bool Repair::tryForeign(Operation *op, Use use) {
   return false;
 }
 
-std::optional<Repair::Found> Repair::find(ArrayRef<Operation *> ops,
-                                          ArrayRef<const Result *> wrong,
+std::optional<Repair::Found> Repair::find(ArrayRef<Operation *> ops, ArrayRef<const Result *> wrong,
                                           ArrayRef<const Result *> right) {
   asked.clear();
   numWrong = wrong.size();
@@ -377,7 +388,6 @@ std::optional<Repair::Found> Repair::find(ArrayRef<Operation *> ops,
     asked[result->returned].push_back({result, true});
   for (const Result *result : right)
     asked[result->returned].push_back({result, false});
-  auto isSum = [](StringRef change) { return change.starts_with(kWithSum); };
   std::optional<Found> found;
   int least = 0;
   for (bool isForeign : {false, true}) {
@@ -385,18 +395,21 @@ std::optional<Repair::Found> Repair::find(ArrayRef<Operation *> ops,
       if (!places.contains(op) || llvm::any_of(op->getOperandTypes(), isBucket) ||
           llvm::any_of(op->getResultTypes(), isBucket))
         continue;
-      auto use = [&](Changed changed, const Twine &change) {
+      auto use = [&](Changed changed, Kind kind, const Twine &change) {
         if (isOver() || !makesRight(changed))
           return false;
+        int unlike = numUnlike(changed);
         // Of two equal ops, one after the other, the second is the one too many; and a sum is taken
         // when all terms are added.
-        int unlike = numUnlike(changed);
-        bool isLater = found && isSum(found->change) && isSum(change.str());
-        bool isDoubled = found && found->change == kWithout && change.str() == kWithout &&
-                         found->op->getName() == op->getName() &&
-                         found->op->getAttrDictionary() == op->getAttrDictionary();
-        if (!found || unlike < least || (unlike == least && (isDoubled || isLater))) {
-          found = Found{op, change.str()};
+        auto isLater = [&] {
+          return kind == found->kind &&
+                 (kind == Kind::Sum ||
+                  (kind == Kind::Without && found->op->getName() == op->getName() &&
+                   found->op->getAttrDictionary() == op->getAttrDictionary()));
+        };
+        if (!found || std::pair(unlike, kind) < std::pair(least, found->kind) ||
+            (unlike == least && isLater())) {
+          found = Found{op, change.str(), kind};
           least = unlike;
         }
         return true;

@@ -18,10 +18,13 @@ namespace cleave::prove {
 
 class Repair {
 public:
+  /// Of two that are as good the first is preferred.
+  enum class Kind : uint8_t { Without, Operand, Attribute, Sum, Foreign };
   struct Found {
     mlir::Operation *op = nullptr;
     /// "without it", "with dim = 1".
     std::string change;
+    Kind kind = Kind::Without;
   };
 
   /// Whether a value of LOCAL is one that GLOBAL has, or would be if it were this tensor.
@@ -61,7 +64,7 @@ private:
   bool isOver() const { return !left || std::chrono::steady_clock::now() > until; }
 
   using Changed = llvm::DenseMap<mlir::Value, Tensor>;
-  using Use = llvm::function_ref<bool(Changed, const llvm::Twine &)>;
+  using Use = llvm::function_ref<bool(Changed, Kind, const llvm::Twine &)>;
 
   const Tensor &valueOf(mlir::Value value) const;
   std::vector<Tensor> evaluate(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
@@ -71,10 +74,12 @@ private:
   int numUnlike(const Changed &changed) const;
   /// Changes by what LOCAL has, and by what it has not. `use` returns whether that was one.
   bool tryOwn(mlir::Operation *op, Use use);
+  bool tryOperands(mlir::Operation *op, Use use);
   bool tryAttributes(mlir::Operation *op, Use use);
   std::optional<Changed> evaluateOther(mlir::Operation *op,
                                        llvm::function_ref<void(mlir::Operation *)> change);
   bool tryForeign(mlir::Operation *op, Use use);
+  std::vector<Tensor> partsOf(mlir::Value value, mlir::RankedTensorType type);
 };
 
 } // namespace cleave::prove

@@ -6,7 +6,7 @@ import dataclasses
 
 from local_programs import COLLECTIVES, Op
 
-def _without(program, at, by):
+def without(program, at, by):
     """The program without op `at`, whose result is value `by` instead."""
     first = len(program.arguments)
     gone = first + at
@@ -63,7 +63,7 @@ def mutants(program):
         op = program.ops[at]
         for given in op.inputs:
             kind = "drop a collective" if op.name in COLLECTIVES else "drop an op"
-            yield kind, _without(program, at, given)
+            yield kind, without(program, at, given)
         if op.name in COLLECTIVES or op.name == "axis_index":
             yield from _axes(program, at)
         if op.name in COLLECTIVES:
@@ -133,7 +133,7 @@ def _moved(program, at):
             earlier = _before(program, maker, dataclasses.replace(op, inputs=(given,)))
             inputs = tuple(first + maker if j == i else value for j, value in enumerate(made.inputs))
             earlier = _with(earlier, maker + 1, dataclasses.replace(made, inputs=inputs))
-            yield "move a collective", _without(earlier, at + 1, first + maker + 1)
+            yield "move a collective", without(earlier, at + 1, first + maker + 1)
     for place in range(at + 1, len(program.ops)):
         user = program.ops[place]
         if first + at in user.inputs:
