@@ -22,29 +22,47 @@ KernelTime LayerTimes::sum() const {
   return sum;
 }
 
+/// What a microbatch keeps in a stage is there at least from the end of its forward to the end of
+/// its input gradient, after those of all later stages. Bytes times seconds of all stages are not
+/// more than what the ranks have room for, times the step.
+static double boundResidence(const simulate::CostTable &costs, llvm::ArrayRef<double> savedBytes,
+                             double microbatches, double room) {
+  double later = 0, sum = 0;
+  for (auto [cost, bytes] : llvm::reverse(llvm::zip_equal(costs.stages, savedBytes))) {
+    double gradients = cost.backward < 0 ? cost.input : cost.backward;
+    sum += bytes * (later + gradients);
+    later += cost.forward + gradients;
+  }
+  return sum > 0 ? microbatches * sum / std::max(room, 0.0) : 0;
+}
+
 double cleave::plan::boundShape(const Space &space, const cost::Cluster &cluster,
-                                const Shape &shape, const LayerTimes &times) {
+                                const Shape &shape, const LayerTimes &times, double room) {
   if (times.forward.empty())
     return 0;
   double microbatches = double(space.programs[shape.layout.program].microbatches);
   simulate::CostTable costs;
-  costs.stages.assign(size_t(shape.numStages()), simulate::StageCost{0, 0, 0, 0});
+  costs.stages.assign(size_t(shape.numStages()), simulate::StageCost{0, 0, 0, -1});
   std::vector<int64_t> cuts = space.listCuts(shape);
   cuts.push_back(int64_t(times.forward.size()));
-  const std::vector<KernelTime> &recomputed = times.recomputed[size_t(shape.recompute)].backward;
+  const auto &[recomputed, saved] = times.recomputed[size_t(shape.recompute)];
   size_t layer = 0;
+  std::vector<double> savedBytes;
   for (auto [cut, cost] : llvm::zip_equal(cuts, costs.stages)) {
     PassTime forward, backward;
     KernelTime all;
+    double &bytes = savedBytes.emplace_back();
     for (; layer < size_t(cut); ++layer) {
       PassTime gradients = times.backward[layer];
       if (!recomputed.empty())
-        gradients.kernels = recomputed[layer];
+        gradients.kernels = {std::max(gradients.kernels.device, recomputed[layer].device),
+                             std::max(gradients.kernels.host, recomputed[layer].host)};
       forward += times.forward[layer];
       backward += gradients;
       for (const KernelTime &part :
            {times.forward[layer].kernels, times.backward[layer].kernels, times.either[layer]})
         all += part;
+      bytes += saved.empty() ? 0 : saved[layer];
     }
     cost.forward = forward.seconds();
     // Times of functions are norms, which are no less together than that of all their kernels.
@@ -71,5 +89,6 @@ double cleave::plan::boundShape(const Space &space, const cost::Cluster &cluster
     least = std::min(least, boundSchedule(costs, *topology, microbatches, shape.splitsBackward,
                                           /*hasUpdates=*/false));
   }
+  least = std::max(least, boundResidence(costs, savedBytes, microbatches, room));
   return (cluster.device.stepSeconds + least) * (1 - rounding);
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 namespace cleave::plan {
 
@@ -52,8 +53,9 @@ struct LayerTimes {
 
 /// The shortest step of any schedule of a shape whose layers take at least these times: the least
 /// of the ways in which schedules lay the stages on ranks. 0 of a program that cannot be cut.
+/// `room`: bytes that all ranks of the pipeline together have for what microbatches keep.
 double boundShape(const Space &space, const cost::Cluster &cluster, const Shape &shape,
-                  const LayerTimes &times);
+                  const LayerTimes &times, double room = std::numeric_limits<double>::infinity());
 
 } // namespace cleave::plan
 

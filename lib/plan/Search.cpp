@@ -118,16 +118,14 @@ bool Search::open(Entry &entry) {
   }
   entry.times = std::move(*times);
   check(entry, programs.timeGlobal(layout.program, layout.numParts()), *entry.times);
-  if (options.isExhaustive)
+  if (options.isExhaustive) {
     raiseUndivided(entry);
+    for (Recompute recompute : allRecomputes)
+      raiseRecomputed(entry, recompute);
+  }
   if (entry.undivided)
     check(entry, *entry.undivided, *entry.times);
   raiseBounds(entry, *entry.times);
-  for (Entry::Work &work : entry.works) {
-    work.memory = boundMemory(work.shape, *entry.times);
-    if (work.memory > options.memory && !options.isExhaustive)
-      work.bound = std::numeric_limits<double>::infinity();
-  }
   return true;
 }
 
@@ -149,6 +147,34 @@ static bool isNear(const Layout &a, const Layout &b) {
          a.sharding == b.sharding && a.dataInside == b.dataInside;
 }
 
+/// Simulates the shapes of a layout with the least bounds, until some are not better: those do not
+/// fit, or communicate more than their bounds know. Says whether one is.
+bool Search::tryLayout(Entry &entry) {
+  constexpr unsigned maxWorse = 4;
+  raiseUndivided(entry);
+  for (Recompute recompute : allRecomputes)
+    raiseRecomputed(entry, recompute);
+  const Entry::Work *least = entry.findLeast();
+  if (!least || least->bound >= best || !open(entry))
+    return false;
+  bool isBetter = false;
+  for (unsigned numWorse = 0; numWorse < maxWorse || std::isinf(best);) {
+    least = entry.findLeast();
+    if (!least || least->bound >= best || isOver())
+      break;
+    auto work = size_t(least - entry.works.data());
+    if (!least->schedules) {
+      refine(entry, work);
+      continue;
+    }
+    double before = best;
+    search(entry, work);
+    isBetter |= best < before;
+    numWorse = best < before ? 0 : numWorse + 1;
+  }
+  return isBetter;
+}
+
 /// Looks for a plan that fits, and from there on for better ones among those like the best.
 void Search::climb() {
   std::vector<Entry *> order;
@@ -158,43 +184,16 @@ void Search::climb() {
   llvm::stable_sort(order, [&](const Entry *a, const Entry *b) {
     return rankLayout(a->report.layout) < rankLayout(b->report.layout);
   });
-  // Simulates the shapes of a layout with the least bounds, until some are not better: those do not
-  // fit, or communicate more than their bounds know.
-  constexpr unsigned maxWorse = 6;
-  auto tryLayout = [&](Entry &entry) {
-    if (isOver() || entry.report.bound >= best || !open(entry))
-      return false;
-    std::vector<size_t> works;
-    for (size_t work = 0; work < entry.works.size() && !isOver(); ++work) {
-      if (entry.works[work].isDone || entry.works[work].bound >= best)
-        continue;
-      refine(entry, work);
-      works.push_back(work);
-    }
-    llvm::stable_sort(
-        works, [&](size_t a, size_t b) { return entry.works[a].bound < entry.works[b].bound; });
-    bool isBetter = false;
-    unsigned numWorse = 0;
-    for (size_t work : works) {
-      if (isOver() || entry.works[work].bound >= best)
-        break;
-      double before = best;
-      search(entry, work);
-      isBetter |= best < before;
-      numWorse = best < before ? 0 : numWorse + 1;
-      if (numWorse == maxWorse && !std::isinf(best))
-        break;
-    }
-    return isBetter;
-  };
   for (Entry *entry : order)
     if (isOver() || tryLayout(*entry))
       break;
-  for (bool hasChanged = !std::isinf(best); hasChanged && !isOver();) {
+  // The rest of the time is for bounds, which find better plans as well.
+  auto isLate = [&] { return options.timer && options.timer->isOver(/*reserve=*/0.75); };
+  for (bool hasChanged = !std::isinf(best); hasChanged;) {
     hasChanged = false;
     const Layout from = bestPlan.shape.layout;
     for (Entry *entry : order)
-      if (isNear(entry->report.layout, from))
+      if (isNear(entry->report.layout, from) && !isLate())
         hasChanged |= tryLayout(*entry);
   }
 }
@@ -215,8 +214,11 @@ void Search::searchRest() {
   std::priority_queue<Item, std::vector<Item>, std::greater<>> queue;
   auto push = [&](size_t number) {
     Entry &entry = entries[number];
-    if (!entry.times)
-      return queue.push({entry.report.bound, number, std::nullopt});
+    if (!entry.times) {
+      if (const Entry::Work *least = entry.findLeast())
+        queue.push({least->bound, number, std::nullopt});
+      return;
+    }
     for (size_t work = 0; work < entry.works.size(); ++work)
       if (!entry.works[work].isDone && !std::isinf(entry.works[work].bound))
         queue.push({entry.works[work].bound, number, work});
@@ -242,6 +244,10 @@ void Search::searchRest() {
         close(entry, work);
     else if (!entry.hasUndivided && !options.isExhaustive) {
       raiseUndivided(entry);
+      push(item.entry);
+    } else if (Recompute recompute = entry.findLeast()->shape.recompute;
+               !entry.isRecomputed[size_t(recompute)] && !options.isExhaustive) {
+      raiseRecomputed(entry, recompute);
       push(item.entry);
     } else if (open(entry))
       push(item.entry);

@@ -43,6 +43,9 @@ public:
   /// One microbatch of this layout, from the program that is partitioned for the layout whose batch
   /// is not divided; none where that says nothing.
   virtual std::optional<LayerTimes> timeUndivided(const Layout &layout) = 0;
+  /// The same of what backwards take that recompute, and of what they keep; empty where that says
+  /// nothing.
+  virtual LayerTimes::Recomputed recomputeUndivided(const Layout &layout, Recompute recompute) = 0;
   /// The same of the program of this layout, of which more is known.
   virtual llvm::Expected<LayerTimes> partition(const Layout &layout) = 0;
   virtual llvm::Expected<StagedProgram> stage(const Shape &shape) = 0;
@@ -124,6 +127,8 @@ public:
   llvm::Error confirm(const Candidate &candidate, bool isExact);
   /// The bound of a layout before it is partitioned.
   double boundLayout(const Layout &layout) const;
+  /// Bytes that some rank of a layout holds at the least.
+  double boundMemory(const Layout &layout) const;
 
 private:
   struct Entry;
@@ -135,15 +140,17 @@ private:
   llvm::Error confirmSamples(const Shape &shape, const simulate::ProgramWork &whole, bool isExact);
   bool isLarge(unsigned program) const;
   std::tuple<bool, double, bool, int64_t> rankLayout(const Layout &layout) const;
-  double boundMemory(const Layout &layout) const;
+  double findRoom(const Layout &layout) const;
   double boundMemory(const Shape &shape, const LayerTimes &times) const;
   void raiseBounds(Entry &entry, const LayerTimes &times);
   void raiseUndivided(Entry &entry);
+  void raiseRecomputed(Entry &entry, Recompute recompute);
   double boundLayers(const Shape &shape);
   void check(const Entry &entry, const LayerTimes &before, const LayerTimes &now);
   bool open(Entry &entry);
   void close(Entry &entry, size_t work);
   void search(Entry &entry, size_t work);
+  bool tryLayout(Entry &entry);
   void climb();
   void searchRest();
   void searchMemory();
@@ -156,6 +163,8 @@ private:
   SearchOptions options;
   SearchResult result;
   std::vector<Entry> entries;
+  /// The last that simulate() carried out.
+  std::optional<std::pair<Shape, StagedProgram>> staged;
   Plan bestPlan;
   double best = std::numeric_limits<double>::infinity();
 };

@@ -55,6 +55,13 @@ double Search::boundMemory(const Shape &shape, const LayerTimes &times) const {
          (1 - rounding);
 }
 
+/// Bytes of all ranks of the pipeline beside the state; no end where that is not to count.
+double Search::findRoom(const Layout &layout) const {
+  if (options.isExhaustive)
+    return std::numeric_limits<double>::infinity();
+  return double(layout.pipeline) * (options.memory - boundMemory(layout));
+}
+
 std::vector<PlanBound> Search::boundSchedules(const Shape &shape) {
   const StageSamples *samples = programs.sampleStages(shape);
   if (!samples)
@@ -64,12 +71,16 @@ std::vector<PlanBound> Search::boundSchedules(const Shape &shape) {
 
 double Search::boundLayers(const Shape &shape) {
   const Layout &layout = shape.layout;
-  double bound =
-      boundShape(space, cluster, shape, programs.timeGlobal(layout.program, layout.numParts()));
-  if (std::optional<LayerTimes> times = programs.timeUndivided(layout))
-    bound = std::max(bound, boundShape(space, cluster, shape, *times));
+  double room = findRoom(layout);
+  double bound = boundShape(space, cluster, shape,
+                            programs.timeGlobal(layout.program, layout.numParts()), room);
+  if (std::optional<LayerTimes> times = programs.timeUndivided(layout)) {
+    times->recomputed[size_t(shape.recompute)] =
+        programs.recomputeUndivided(layout, shape.recompute);
+    bound = std::max(bound, boundShape(space, cluster, shape, *times, room));
+  }
   if (auto times = programs.partition(layout))
-    bound = std::max(bound, boundShape(space, cluster, shape, *times));
+    bound = std::max(bound, boundShape(space, cluster, shape, *times, room));
   else
     llvm::consumeError(times.takeError());
   return bound;
@@ -85,8 +96,9 @@ void Search::refine(Entry &entry, size_t number) {
     return;
   PlanBound least{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
   for (const PlanBound &bound : *work.schedules) {
-    // No schedule is known of one that cannot be built.
-    if (bound.seconds > 0 && bound.seconds < work.layers * (1 - rounding))
+    // Nothing is known of one that cannot be built, and bounds of layers hold for what fits.
+    if (bound.seconds > 0 && bound.memory <= options.memory &&
+        bound.seconds < work.layers * (1 - rounding))
       result.violations.push_back(describe(work.shape.layout) +
                                   llvm::formatv("{0:e6} s by stages of few layers, bound {1:e6} s",
                                                 bound.seconds, work.layers)
@@ -99,12 +111,16 @@ void Search::refine(Entry &entry, size_t number) {
   work.memory = std::max(work.memory, least.memory);
 }
 
-/// Raises the bounds of a layout by what each layer takes.
+/// Raises the bounds of a layout by what each layer takes and keeps.
 void Search::raiseBounds(Entry &entry, const LayerTimes &times) {
   double least = std::numeric_limits<double>::infinity();
+  double room = findRoom(entry.report.layout);
   for (Entry::Work &work : entry.works) {
-    work.layers = std::max(work.layers, boundShape(space, cluster, work.shape, times));
+    work.layers = std::max(work.layers, boundShape(space, cluster, work.shape, times, room));
     work.bound = std::max(work.bound, work.layers);
+    work.memory = std::max(work.memory, boundMemory(work.shape, times));
+    if (work.memory > options.memory && !options.isExhaustive)
+      work.bound = std::numeric_limits<double>::infinity();
     least = std::min(least, work.bound);
   }
   if (!std::isinf(least))
@@ -121,6 +137,19 @@ void Search::raiseUndivided(Entry &entry) {
     raiseBounds(entry, *entry.undivided);
 }
 
+/// The same by its stages that recompute so.
+void Search::raiseRecomputed(Entry &entry, Recompute recompute) {
+  auto number = size_t(recompute);
+  if (entry.isRecomputed[number])
+    return;
+  entry.isRecomputed[number] = true;
+  if (!entry.undivided)
+    return;
+  entry.undivided->recomputed[number] = programs.recomputeUndivided(entry.report.layout, recompute);
+  if (!entry.undivided->recomputed[number].backward.empty())
+    raiseBounds(entry, *entry.undivided);
+}
+
 /// Compares what is known of a layout's layers to what was before: it must not be less.
 void Search::check(const Entry &entry, const LayerTimes &before, const LayerTimes &now) {
   auto compare = [&](llvm::StringRef what, double found, double bound) {
@@ -134,8 +163,8 @@ void Search::check(const Entry &entry, const LayerTimes &before, const LayerTime
   compare("launches", sum.host, least.host);
   if (before.forward.size() != now.forward.size())
     return; // one of them is not known by layer
-  for (auto [pass, name] : {std::pair(&LayerTimes::forward, "forward"),
-                            std::pair(&LayerTimes::backward, "backward")})
+  for (auto [pass, name] :
+       {std::pair(&LayerTimes::forward, "forward"), std::pair(&LayerTimes::backward, "backward")})
     for (auto [layer, times] : llvm::enumerate(llvm::zip_equal(before.*pass, now.*pass))) {
       const auto &[bound, found] = times;
       std::string where = llvm::formatv(" of the {0} of layer {1}", name, layer);
@@ -147,4 +176,18 @@ void Search::check(const Entry &entry, const LayerTimes &before, const LayerTime
       compare("ops one after the other" + where, found.chain, bound.chain);
       compare("communications" + where, found.transfers, bound.transfers);
     }
+  for (const auto &[bound, found] : llvm::zip_equal(before.recomputed, now.recomputed)) {
+    if (bound.backward.empty() || found.backward.empty())
+      continue;
+    for (size_t layer = 0; layer < found.backward.size(); ++layer) {
+      std::string where = llvm::formatv(" of the backward of layer {0}, which recomputes", layer);
+      compare("kernels" + where, found.backward[layer].device, bound.backward[layer].device);
+      compare("launches" + where, found.backward[layer].host, bound.backward[layer].host);
+      if (found.savedBytes[layer] < bound.savedBytes[layer] * (1 - rounding))
+        result.violations.push_back(describe(entry.report.layout) +
+                                    llvm::formatv("layer {0} keeps {1} bytes, bound {2}", layer,
+                                                  found.savedBytes[layer], bound.savedBytes[layer])
+                                        .str());
+    }
+  }
 }

@@ -5,6 +5,9 @@
 
 #include "lib/plan/Search.h"
 
+#include <array>
+#include <cmath>
+
 namespace cleave::plan {
 
 /// A layout and what is still to be looked at of it.
@@ -24,7 +27,17 @@ struct Search::Entry {
   /// Whether the program whose batch is not divided was looked at, and what it says.
   bool hasUndivided = false;
   std::optional<LayerTimes> undivided;
-  std::optional<LayerTimes> times; // once it is partitioned
+  std::array<bool, 3> isRecomputed = {}; ///< likewise, by Recompute
+  std::optional<LayerTimes> times;       // once it is partitioned
+
+  /// The shape with the least bound of those that are left; null if there is none.
+  const Work *findLeast() const {
+    const Work *least = nullptr;
+    for (const Work &work : works)
+      if (!work.isDone && !std::isinf(work.bound) && (!least || work.bound < least->bound))
+        least = &work;
+    return least;
+  }
 };
 
 } // namespace cleave::plan

@@ -12,10 +12,13 @@ using cleave::makeError;
 namespace schedule = cleave::schedule;
 
 llvm::Expected<Candidate> Search::simulate(const Plan &plan) {
-  auto program = programs.stage(plan.shape);
-  if (!program)
-    return program.takeError();
-  auto candidate = simulate(plan, *program, std::numeric_limits<double>::infinity());
+  if (!staged || staged->first != plan.shape) {
+    auto program = programs.stage(plan.shape);
+    if (!program)
+      return program.takeError();
+    staged.emplace(plan.shape, std::move(*program));
+  }
+  auto candidate = simulate(plan, staged->second, std::numeric_limits<double>::infinity());
   if (!candidate)
     return candidate;
   candidate->bound = std::max(candidate->bound, boundLayers(plan.shape));

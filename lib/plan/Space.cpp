@@ -24,6 +24,8 @@ static constexpr struct {
     {"v-min", 2, 2, true},
 };
 static constexpr int64_t chunkCounts[] = {1, 2, 4};
+/// Each step of a ring is an op of the program.
+static constexpr int64_t maxContext = 16;
 static constexpr int64_t endCounts[] = {0, 1, 2};
 static constexpr Recompute recomputes[] = {Recompute::Cheap, Recompute::None, Recompute::Full};
 static constexpr Sharding shardings[] = {Sharding::Replicated, Sharding::Zero1, Sharding::FsdpOnce,
@@ -62,7 +64,7 @@ std::vector<llvm::StringRef> cleave::plan::listValues(Key key) {
   case Key::Ends:
     return {"0", "1", "2"};
   case Key::Recompute:
-    for (Recompute recompute : {Recompute::None, Recompute::Cheap, Recompute::Full})
+    for (Recompute recompute : allRecomputes)
       values.push_back(::getName(recompute));
     break;
   case Key::Schedule:
@@ -140,7 +142,7 @@ static std::vector<int64_t> listDivisors(int64_t number) {
 void Space::listLayouts(const Layout &axes, std::vector<Layout> &layouts) const {
   const ProgramFacts &facts = programs[axes.program];
   if (facts.batch % axes.data || axes.pipeline > facts.layers || facts.tokens % axes.context ||
-      (axes.tensor > 1 && !facts.hasTensorRules))
+      axes.context > maxContext || (axes.tensor > 1 && !facts.hasTensorRules))
     return;
   // Ring attention wants the batch's axis to be the outer one.
   bool hasOrders = axes.data > 1 && axes.tensor > 1 && axes.context == 1 && unit > 0 &&

@@ -27,6 +27,7 @@ enum class Recompute {
   Cheap, ///< pointwise ops, where fewer bytes are saved then
   Full,  ///< whatever makes the saved bytes of a stage fewest
 };
+constexpr Recompute allRecomputes[] = {Recompute::None, Recompute::Cheap, Recompute::Full};
 
 /// How an export lies on the ranks: what the placement passes decide.
 struct Layout {

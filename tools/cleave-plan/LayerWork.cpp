@@ -41,9 +41,16 @@ std::vector<std::pair<Operation *, cost::OpWork>> plan::listWork(func::FuncOp mi
   return works;
 }
 
-KernelTime plan::getTime(const cost::Cluster &cluster, const cost::OpWork &work) {
-  return {cost::timeOf(cluster, work, {}) + work.kernels * cluster.device.kernelSeconds,
-          work.kernels * cluster.device.hostSeconds};
+KernelTime KernelTimer::time(const cost::OpWork &work) {
+  for (const auto &[other, time] : known)
+    if (other == work)
+      return time;
+  KernelTime time{parts > 1 ? leastSeconds(cluster.device, work, double(parts))
+                            : cost::timeOf(cluster, work, {}) +
+                                  work.kernels * cluster.device.kernelSeconds,
+                  work.kernels * cluster.device.hostSeconds};
+  known.emplace_back(work, time);
+  return time;
 }
 
 //===----------------------------------------------------------------------===//
@@ -82,8 +89,7 @@ public:
       numbers[&op] = unsigned(pass.ops.size());
       Op &entry = pass.ops.emplace_back();
       // Along the batch's axis ops with forms are divided as others are.
-      entry.isWhole =
-          division != Division::None || placement::getForms(op.getName()).empty();
+      entry.isWhole = division != Division::None || placement::getForms(op.getName()).empty();
       entry.isBound = isForward || graph.isTangent(&op);
       for (Value operand : op.getOperands()) {
         entry.isFirst |= operand == input;
@@ -177,19 +183,8 @@ FailureOr<LayerWork> LayerWork::create(func::FuncOp microbatch, Division divisio
 //===----------------------------------------------------------------------===//
 
 PassTime LayerWork::time(const cost::Cluster &cluster, const Layout &layout, int64_t parts,
-                         const Pass &pass, KernelTime &either) const {
+                         const Pass &pass, KernelTimer &timer, KernelTime &either) const {
   PassTime sum;
-  std::vector<std::pair<const cost::OpWork *, KernelTime>> known;
-  auto timeKernels = [&](const cost::OpWork &work) {
-    for (const auto &[other, time] : known)
-      if (*other == work)
-        return time;
-    KernelTime time = getTime(cluster, work);
-    if (parts > 1)
-      time.device = leastSeconds(cluster.device, work, double(parts));
-    known.emplace_back(&work, time);
-    return time;
-  };
   auto timeTransfer = [&](cost::OpWork work, Axis axis) {
     if (parts > 1) // bytes that are sent are rounded down to whole numbers
       work.bytes = std::max(work.bytes / double(parts) - 2, 0.0);
@@ -204,7 +199,7 @@ PassTime LayerWork::time(const cost::Cluster &cluster, const Layout &layout, int
   for (auto [op, end] : llvm::zip_equal(pass.ops, ends)) {
     double seconds = 0;
     if (op.work && op.axis == Axis::None) {
-      KernelTime time = timeKernels(*op.work);
+      KernelTime time = timer.time(*op.work);
       (op.isBound ? sum.kernels : either) += time;
       seconds = op.isWhole ? time.device : 0;
     } else if (op.work && op.isNeeded && op.isBound) {
@@ -226,16 +221,13 @@ PassTime LayerWork::time(const cost::Cluster &cluster, const Layout &layout, int
 LayerWork::Times LayerWork::time(const cost::Cluster &cluster, const Layout &layout,
                                  int64_t parts) const {
   Times times;
+  KernelTimer timer(cluster, parts);
   for (auto [ahead, back] : llvm::zip_equal(forward, backward)) {
     KernelTime &either = times.either.emplace_back();
-    times.forward.push_back(time(cluster, layout, parts, ahead, either));
-    times.backward.push_back(time(cluster, layout, parts, back, either));
+    times.forward.push_back(time(cluster, layout, parts, ahead, timer, either));
+    times.backward.push_back(time(cluster, layout, parts, back, timer, either));
   }
-  for (const cost::OpWork &work : shared) {
-    KernelTime time = getTime(cluster, work);
-    if (parts > 1)
-      time.device = leastSeconds(cluster.device, work, double(parts));
-    times.shared += time;
-  }
+  for (const cost::OpWork &work : shared)
+    times.shared += timer.time(work);
   return times;
 }

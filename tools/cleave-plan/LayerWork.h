@@ -12,11 +12,21 @@ namespace cleave::plan {
 /// Ops that no pass after placement leaves out or moves out of the microbatch, and their work: all
 /// but copies, casts, and what depends on parameters alone. `isGlobal`: none that --partition may
 /// build otherwise either. `isCut`: what is recomputed is decided.
-std::vector<std::pair<mlir::Operation *, cost::OpWork>>
-listWork(mlir::func::FuncOp microbatch, bool isGlobal, bool isCut = false);
+std::vector<std::pair<mlir::Operation *, cost::OpWork>> listWork(mlir::func::FuncOp microbatch,
+                                                                 bool isGlobal, bool isCut = false);
 
-/// Kernels of an op on one rank.
-KernelTime getTime(const cost::Cluster &cluster, const cost::OpWork &work);
+/// Kernels of ops at the least, where so many ranks divide each: those of equal ops are known.
+class KernelTimer {
+public:
+  KernelTimer(const cost::Cluster &cluster, int64_t parts) : cluster(cluster), parts(parts) {}
+
+  KernelTime time(const cost::OpWork &work);
+
+private:
+  const cost::Cluster &cluster;
+  int64_t parts;
+  std::vector<std::pair<cost::OpWork, KernelTime>> known;
+};
 
 /// How far a microbatch is divided among ranks.
 enum class Division {
@@ -71,8 +81,8 @@ private:
     bool hasChain = false;
   };
   class Builder;
-  PassTime time(const cost::Cluster &cluster, const Layout &layout, int64_t parts,
-                const Pass &pass, KernelTime &either) const;
+  PassTime time(const cost::Cluster &cluster, const Layout &layout, int64_t parts, const Pass &pass,
+                KernelTimer &timer, KernelTime &either) const;
 
   std::vector<Pass> forward, backward;
   std::vector<cost::OpWork> shared;

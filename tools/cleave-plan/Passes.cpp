@@ -9,10 +9,8 @@
 #include "lib/placement/Form.h"
 #include "lib/plan/Bound.h"
 #include "tools/cleave-plan/Commands.h"
+#include "tools/cleave-plan/Run.h"
 
-#include "mlir/IR/Verifier.h"
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 
@@ -23,58 +21,14 @@ using namespace cleave::plan;
 /// Programs in memory at a time.
 static constexpr size_t maxPlaced = 16;
 
-namespace {
-/// The first error of what runs while it lives. Others, and remarks, are dropped.
-class Diagnostics {
-public:
-  explicit Diagnostics(MLIRContext *context)
-      : handler(context, [this](Diagnostic &diagnostic) {
-          if (message.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
-            message = diagnostic.str();
-          return success();
-        }) {}
-
-  llvm::Error makeError(StringRef otherwise) const {
-    return cleave::makeError(message.empty() ? otherwise : StringRef(message));
-  }
-
-private:
-  std::string message;
-  ScopedDiagnosticHandler handler;
-};
-} // namespace
-
-static llvm::Error runPasses(ModuleOp module, ArrayRef<PassCall> passes) {
-  // As cleave-opt does, which runs passes of functions on each of them.
-  PassManager manager(module.getContext(), ModuleOp::getOperationName(),
-                      OpPassManager::Nesting::Implicit);
-  std::string problem, pipeline = makePipeline(passes);
-  llvm::raw_string_ostream os(problem);
-  if (failed(parsePassPipeline(pipeline, manager, os)))
-    return makeError("{0}: {1}", pipeline, problem);
-  // Once, after the last pass: a search runs many.
-  manager.enableVerifier(false);
-  Diagnostics diagnostics(module.getContext());
-  if (failed(manager.run(module)) || failed(verify(module)))
-    return diagnostics.makeError("a pass failed");
-  return llvm::Error::success();
-}
-
-struct PassRunner::Samples {
-  Kept kept;
-  std::vector<int64_t> cuts;
-  /// By class: the stages of one layer and of two.
-  std::map<unsigned, unsigned> single, pair;
-  std::vector<int64_t> first; // by stage
-};
-
 llvm::Error PassRunner::prepare() {
   for (auto [program, source] : llvm::enumerate(sources)) {
     auto found = Layers::find(source);
     layers.push_back(found ? std::optional(std::move(*found)) : std::nullopt);
     if (!found)
       llvm::consumeError(found.takeError());
-    auto module = keep(unsigned(program), chooseSamples(unsigned(program)).kept);
+    auto choose = [&] { return chooseSamples(unsigned(program), /*hasPairs=*/false); };
+    auto module = keep(unsigned(program), choose().kept);
     if (!module) {
       llvm::consumeError(module.takeError());
       layers.back() = std::nullopt;
@@ -94,7 +48,7 @@ llvm::Error PassRunner::prepare() {
     }
     if (llvm::Error error = simulate::checkWidth(cluster, widths))
       return error;
-    auto work = describeLayers(**module, unsigned(program), Division::None);
+    auto work = describeLayers(**module, unsigned(program), choose(), Division::None);
     if (!work)
       return work.takeError();
     globals.push_back(std::move(*work));
@@ -121,9 +75,7 @@ double PassRunner::getShardedBytes(unsigned program, int64_t parts) const {
 // Programs with placements
 //===----------------------------------------------------------------------===//
 
-/// The layout as far as the local program depends on it. Which ranks are neighbours changes only
-/// how far those of a group are apart.
-static Layout getPlacedPart(Layout layout) {
+Layout plan::getPlacedPart(Layout layout) {
   layout.pipeline = 1;
   layout.dataInside = false;
   if (layout.sharding == Sharding::FsdpOnce)
@@ -177,187 +129,6 @@ llvm::Expected<ModuleOp> PassRunner::place(const Layout &layout, const Kept &kep
   if (placed.size() > maxPlaced)
     placed.pop_back();
   return placed.front().module->get();
-}
-
-/// What the layers of a program do that has those of the samples, one of each kind.
-llvm::Expected<LayerWork> PassRunner::describeLayers(ModuleOp module, unsigned program,
-                                                     Division division) const {
-  Diagnostics diagnostics(module.getContext());
-  auto functions = train::getProgram(module);
-  if (failed(functions))
-    return diagnostics.makeError("the program is not sound");
-  const Source &source = sources[program];
-  Samples samples = chooseSamples(program);
-  std::vector<std::string> modules;
-  std::vector<unsigned> chosen;
-  unsigned place = 0;
-  for (int64_t layer = 0; layer < source.facts.layers; ++layer) {
-    if (!samples.kept.empty() && !samples.kept[size_t(layer)])
-      continue;
-    if (layer > 0)
-      modules.push_back(source.layers + "." + std::to_string(layer));
-    if (!layers[program])
-      chosen.push_back(place);
-    else if (unsigned kind = layers[program]->getClass(layer);
-             samples.first[samples.single.at(kind)] == layer)
-      chosen.push_back(place); // kinds are numbered in this order
-    ++place;
-  }
-  auto work = LayerWork::create(functions->microbatch, division, modules, chosen);
-  if (failed(work))
-    return diagnostics.makeError("the program has no forward and backward");
-  return std::move(*work);
-}
-
-/// What each layer takes, from what those of each kind do.
-LayerTimes PassRunner::timeLayers(unsigned program, const LayerWork &work, const Layout &layout,
-                                  int64_t parts) const {
-  LayerWork::Times some = work.time(cluster, layout, parts);
-  LayerTimes all;
-  all.shared = some.shared;
-  if (some.forward.empty())
-    return all;
-  for (int64_t layer = 0; layer < sources[program].facts.layers; ++layer) {
-    size_t kind = layers[program] ? layers[program]->getClass(layer) : size_t(layer);
-    all.forward.push_back(some.forward[kind]);
-    all.backward.push_back(some.backward[kind]);
-    all.either.push_back(some.either[kind]);
-  }
-  return all;
-}
-
-/// Without layers that may be left out there are none.
-PassRunner::Samples PassRunner::chooseSamples(unsigned program) const {
-  Samples samples;
-  if (!layers[program])
-    return samples;
-  const Layers &known = *layers[program];
-  samples.kept.assign(size_t(known.size()), false);
-  auto add = [&](int64_t layer, int64_t count, std::map<unsigned, unsigned> &stages) {
-    stages[known.getClass(layer)] = unsigned(samples.first.size());
-    samples.first.push_back(layer);
-    if (layer > 0)
-      samples.cuts.push_back(layer);
-    std::fill_n(samples.kept.begin() + layer, count, true);
-  };
-  for (int64_t layer = 0; layer < known.size(); ++layer) {
-    unsigned kind = known.getClass(layer);
-    if (!samples.single.count(kind)) {
-      add(layer, 1, samples.single);
-    } else if (!samples.pair.count(kind) && layer + 1 < known.size() &&
-               known.getClass(layer + 1) == kind) {
-      add(layer, 2, samples.pair);
-      ++layer;
-    }
-  }
-  return samples;
-}
-
-/// What each layer takes and keeps, where stages recompute. Where two layers are in a stage, one
-/// more takes what both take more than one; what one by itself takes beyond that is shared.
-void PassRunner::timeRecomputed(const Layout &layout, const Samples &samples, Recompute recompute,
-                                LayerTimes::Recomputed &times) {
-  auto global = place(layout, samples.kept);
-  if (!global)
-    return llvm::consumeError(global.takeError());
-  Shape shape{layout};
-  shape.recompute = recompute;
-  OwningOpRef<ModuleOp> module(global->clone());
-  std::vector<PassCall> passes = listStaging(shape, sources[layout.program], samples.cuts);
-  if (llvm::Error error = runPasses(*module, llvm::ArrayRef(passes).take_front(1)))
-    return llvm::consumeError(std::move(error));
-  Diagnostics diagnostics(global->getContext());
-  auto stages = pipeline::getStages(*module);
-  if (failed(stages))
-    return;
-  auto work = pipeline::measureStages(*stages, {});
-  if (failed(work))
-    return;
-  struct Sample {
-    KernelTime backward;
-    double saved = 0;
-  };
-  std::vector<Sample> found;
-  for (auto [functions, stage] : llvm::zip_equal(*stages, work->stages)) {
-    Sample &sample = found.emplace_back();
-    sample.saved = stage.savedBytes;
-    if (functions.backward)
-      for (const auto &[op, work] :
-           listWork(functions.backward, /*isGlobal=*/false, /*isCut=*/true))
-        sample.backward += getTime(cluster, work);
-  }
-  // The part that a stage has once, at the most.
-  Sample shared;
-  auto spare = [](const Sample &one, const Sample &two) {
-    return Sample{{std::max(2 * one.backward.device - two.backward.device, 0.0),
-                   std::max(2 * one.backward.host - two.backward.host, 0.0)},
-                  std::max(2 * one.saved - two.saved, 0.0)};
-  };
-  for (auto [kind, pair] : samples.pair) {
-    Sample once = spare(found[samples.single.at(kind)], found[pair]);
-    shared.backward.device = std::max(shared.backward.device, once.backward.device);
-    shared.backward.host = std::max(shared.backward.host, once.backward.host);
-    shared.saved = std::max(shared.saved, once.saved);
-  }
-  const Layers &known = *layers[layout.program];
-  for (int64_t layer = 0; layer < known.size(); ++layer) {
-    const Sample &one = found[samples.single.at(known.getClass(layer))];
-    times.backward.push_back({std::max(one.backward.device - shared.backward.device, 0.0),
-                              std::max(one.backward.host - shared.backward.host, 0.0)});
-    times.savedBytes.push_back(std::max(one.saved - shared.saved, 0.0));
-  }
-}
-
-static bool isFsdp(const Layout &layout) {
-  return layout.sharding == Sharding::Fsdp || layout.sharding == Sharding::FsdpOnce;
-}
-
-llvm::Expected<LayerTimes> PassRunner::partition(const Layout &layout) {
-  Layout key = getPlacedPart(layout);
-  key.sharding = Sharding::Replicated;
-  auto known =
-      llvm::find_if(partitioned, [&](const Partitioned &each) { return each.layout == key; });
-  if (known == partitioned.end()) {
-    Samples samples = chooseSamples(layout.program);
-    auto module = place(key, samples.kept);
-    if (!module)
-      return module.takeError();
-    auto work = describeLayers(*module, layout.program, Division::All);
-    if (!work)
-      return work.takeError();
-    known = partitioned.insert(known, {key, std::move(*work), {}});
-    if (layers[layout.program])
-      for (Recompute recompute : {Recompute::None, Recompute::Cheap, Recompute::Full})
-        timeRecomputed(key, samples, recompute, known->recomputed[size_t(recompute)]);
-  }
-  LayerTimes times = timeLayers(layout.program, known->work, layout, /*parts=*/1);
-  // Where parameters lie changes what is kept and recomputed, and nothing else that is computed.
-  if (!isFsdp(layout))
-    times.recomputed = known->recomputed;
-  return times;
-}
-
-std::optional<LayerTimes> PassRunner::timeUndivided(const Layout &layout) {
-  Layout key = getPlacedPart(layout);
-  key.sharding = Sharding::Replicated;
-  key.data = 1;
-  if (layout.data == 1 || key.numParts() == 1)
-    return std::nullopt; // nothing that is not known of other programs
-  auto known = llvm::find_if(undivided, [&](const auto &each) { return each.first == key; });
-  if (known == undivided.end()) {
-    std::optional<LayerWork> found;
-    auto module = place(key, chooseSamples(layout.program).kept);
-    auto work = module ? describeLayers(*module, layout.program, Division::ExceptBatch)
-                       : llvm::Expected<LayerWork>(module.takeError());
-    if (work)
-      found = std::move(*work);
-    else
-      llvm::consumeError(work.takeError()); // which says nothing of programs with divided batches
-    known = undivided.insert(known, {key, std::move(found)});
-  }
-  if (!known->second)
-    return std::nullopt;
-  return timeLayers(layout.program, *known->second, layout, layout.data);
 }
 
 //===----------------------------------------------------------------------===//

@@ -12,6 +12,14 @@
 
 namespace cleave::plan {
 
+inline bool isFsdp(const Layout &layout) {
+  return layout.sharding == Sharding::Fsdp || layout.sharding == Sharding::FsdpOnce;
+}
+
+/// The layout as far as the local program depends on it. Which ranks are neighbours changes only
+/// how far those of a group are apart.
+Layout getPlacedPart(Layout layout);
+
 /// Runs the passes of plans on the exports, and measures what comes out. Of stages with equal
 /// layers only one is carried out: it tells all. A program is partitioned once for all plans that
 /// place it alike.
@@ -27,6 +35,7 @@ public:
   ProgramBytes getBytes(unsigned program) const override { return sources[program].bytes; }
   double getShardedBytes(unsigned program, int64_t parts) const override;
   std::optional<LayerTimes> timeUndivided(const Layout &layout) override;
+  LayerTimes::Recomputed recomputeUndivided(const Layout &layout, Recompute recompute) override;
   llvm::Expected<LayerTimes> partition(const Layout &layout) override;
   llvm::Expected<StagedProgram> stage(const Shape &shape) override;
   llvm::Expected<StagedProgram> stageWhole(const Shape &shape) override;
@@ -57,15 +66,35 @@ private:
   llvm::Expected<StagedProgram> stage(const Shape &shape, const Stages &stages);
   llvm::Error sampleStages(const Shape &shape, const Kept &kept, llvm::ArrayRef<int64_t> cuts,
                            StageSamples &samples);
+  /// One layer of each kind by itself and, where they are asked for and there are, two neighbours
+  /// of the kind.
+  struct Samples {
+    Kept kept;
+    std::vector<int64_t> cuts;
+    std::map<unsigned, unsigned> single, pair; ///< by kind: the stages of one layer and of two
+    std::vector<int64_t> first;                ///< by stage
+  };
+  Samples chooseSamples(unsigned program, bool hasPairs) const;
   llvm::Expected<LayerWork> describeLayers(mlir::ModuleOp module, unsigned program,
-                                           Division division) const;
+                                           const Samples &samples, Division division) const;
   LayerTimes timeLayers(unsigned program, const LayerWork &work, const Layout &layout,
                         int64_t parts) const;
-  /// One layer of each kind by itself and, where there are, two neighbours of the kind.
-  struct Samples;
-  Samples chooseSamples(unsigned program) const;
-  void timeRecomputed(const Layout &layout, const Samples &samples, Recompute recompute,
-                      LayerTimes::Recomputed &times);
+  /// By stage of samples: the kernels of its backward, and the bytes that it keeps.
+  struct RecomputedWork {
+    std::vector<std::vector<cost::OpWork>> backward;
+    std::vector<double> saved;
+  };
+  std::optional<RecomputedWork> recompute(const Layout &layout, Recompute recompute,
+                                          Division division);
+  LayerTimes::Recomputed timeRecomputed(unsigned program, const RecomputedWork &work,
+                                        int64_t parts) const;
+  /// Of a layout whose batch is not divided, as far as it was looked at; none where a pass refused.
+  struct Undivided {
+    Layout layout;
+    std::optional<std::optional<LayerWork>> work;
+    std::array<std::optional<std::optional<RecomputedWork>>, 3> recomputed;
+  };
+  Undivided &findUndivided(const Layout &layout);
 
   const Space &space;
   std::vector<Source> &sources;
@@ -80,8 +109,7 @@ private:
     std::array<LayerTimes::Recomputed, 3> recomputed;
   };
   std::vector<Partitioned> partitioned;
-  /// Of layouts whose batch is not divided; none where a pass refused.
-  std::vector<std::pair<Layout, std::optional<LayerWork>>> undivided;
+  std::vector<Undivided> undivided;
   std::deque<Placed> placed; // the last used first
   /// Exports with some of their layers, by program and by layers.
   mutable std::map<std::pair<unsigned, Kept>, mlir::OwningOpRef<mlir::ModuleOp>> shortened;

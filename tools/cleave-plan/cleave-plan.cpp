@@ -127,53 +127,90 @@ static llvm::Expected<std::vector<Source>> readSources(mlir::MLIRContext &contex
   return std::move(sources);
 }
 
-/// Simulates random plans of the space.
-static llvm::Error checkSample(const Space &space, Search &search, const SearchResult &result,
-                               double memory) {
-  std::mt19937_64 random(seedOption);
-  std::vector<Layout> layouts = space.listLayouts();
-  // Programs are partitioned for several plans each: that takes longer than to simulate them.
-  const unsigned plansOfLayout = std::clamp(sampleOption / 50, 1u, 10u);
-  unsigned numSimulated = 0, numRefused = 0, numTooLarge = 0;
-  double least = std::numeric_limits<double>::infinity();
-  Layout layout;
-  for (unsigned tries = 0; numSimulated < sampleOption && tries < 100 * sampleOption; ++tries) {
-    if (tries % plansOfLayout == 0)
-      layout = layouts[random() % layouts.size()];
-    std::vector<Shape> shapes = space.listShapes(layout);
-    if (shapes.empty())
-      continue;
-    const Shape &shape = shapes[random() % shapes.size()];
-    std::vector<std::string> schedules = space.listSchedules(shape);
-    Plan plan{shape, schedules[random() % schedules.size()]};
+namespace {
+/// Random plans of the space, which must take and need no less than their bounds.
+class PlanSample {
+public:
+  PlanSample(const Space &space, Search &search, const SearchResult &result, double memory)
+      : space(space), search(search), result(result), memory(memory) {}
+
+  llvm::Error run() {
+    std::vector<Layout> layouts = space.listLayouts();
+    // A program that is partitioned serves several plans: they take less time than that.
+    const unsigned plansOfLayout = std::clamp(sampleOption / 50, 1u, 16u);
+    for (unsigned tries = 0; !isFull() && tries < 100 * sampleOption; ++tries) {
+      const Layout &layout = layouts[random() % layouts.size()];
+      std::vector<Shape> shapes = space.listShapes(layout);
+      if (shapes.empty())
+        continue;
+      // Of a large model most layouts do not fit.
+      if (search.boundMemory(layout) > memory && random() % 16) {
+        ++numTooLarge;
+        continue;
+      }
+      const unsigned before = numSimulated;
+      for (unsigned count = 0; count < plansOfLayout && !isFull(); ++count) {
+        if (llvm::Error error = check(shapes[random() % shapes.size()]))
+          return error;
+        // A layout that passes refuse, or that never fits, is left.
+        if (numSimulated >= before + plansOfLayout || (count == 3 && numSimulated == before))
+          break;
+      }
+    }
+    llvm::errs() << llvm::formatv("sample: {0} random plans take at least {1:F4} of the lower "
+                                  "bound; {2} refused, {3} too large\n",
+                                  numSimulated, least, numRefused, numTooLarge);
+    return llvm::Error::success();
+  }
+
+private:
+  bool isFull() const { return numSimulated >= sampleOption || solve::isSignalled; }
+
+  llvm::Error check(const Shape &shape) {
+    for (const std::string &schedule : space.listSchedules(shape)) {
+      if (isFull())
+        break;
+      if (llvm::Error error = check(Plan{shape, schedule}))
+        return error;
+    }
+    return llvm::Error::success();
+  }
+
+  llvm::Error check(const Plan &plan) {
     auto candidate = search.simulate(plan);
     if (!candidate) {
       llvm::consumeError(candidate.takeError());
       ++numRefused;
-      continue;
+      return llvm::Error::success();
     }
     if (confirmOption)
       if (llvm::Error error = search.confirm(*candidate, /*isExact=*/true))
         return makeError("{0}: {1}", describe(plan, space), llvm::toString(std::move(error)));
-    if (candidate->step.maxMemory() > memory) {
-      ++numTooLarge;
-      continue;
-    }
-    ++numSimulated;
-    least = std::min(least, candidate->step.seconds / result.bound);
-    for (double bound : {result.bound, candidate->bound, search.boundLayout(layout)})
-      if (candidate->step.seconds < bound * (1 - 1e-9))
-        return makeError("the lower bound is wrong: {0} s, but {1} takes {2} s", bound,
-                         describe(plan, space), candidate->step.seconds);
     if (candidate->step.maxMemory() < candidate->memoryBound)
       return makeError("the lower bound is wrong: {0} bytes, but {1} needs {2}",
                        candidate->memoryBound, describe(plan, space), candidate->step.maxMemory());
+    if (candidate->step.maxMemory() > memory) {
+      ++numTooLarge;
+      return llvm::Error::success();
+    }
+    ++numSimulated;
+    least = std::min(least, candidate->step.seconds / result.bound);
+    for (double bound : {result.bound, candidate->bound, search.boundLayout(plan.shape.layout)})
+      if (candidate->step.seconds < bound * (1 - 1e-9))
+        return makeError("the lower bound is wrong: {0} s, but {1} takes {2} s", bound,
+                         describe(plan, space), candidate->step.seconds);
+    return llvm::Error::success();
   }
-  llvm::errs() << llvm::formatv("sample: {0} random plans take at least {1:F4} of the lower bound; "
-                                "{2} refused, {3} too large\n",
-                                numSimulated, least, numRefused, numTooLarge);
-  return llvm::Error::success();
-}
+
+  const Space &space;
+  Search &search;
+  const SearchResult &result;
+  double memory;
+  std::mt19937_64 random{seedOption};
+  unsigned numSimulated = 0, numRefused = 0, numTooLarge = 0;
+  double least = std::numeric_limits<double>::infinity();
+};
+} // namespace
 
 static llvm::Error runTool() {
   solve::Timer timer;
@@ -254,7 +291,7 @@ static llvm::Error runTool() {
                      describe(result.getBest()->plan, space), llvm::toString(std::move(error)));
   found.seconds = timer.getSeconds();
   if (sampleOption)
-    if (llvm::Error error = checkSample(space, search, result, memory))
+    if (llvm::Error error = PlanSample(space, search, result, memory).run())
       return error;
   if (!outputOption.empty())
     if (llvm::Error error = writeFiles(found))

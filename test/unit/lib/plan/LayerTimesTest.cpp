@@ -66,7 +66,7 @@ TEST(LayerTimes, NoScheduleIsFaster) {
   cost::Cluster cluster;
   cluster.device.stepSeconds = 0.25;
   constexpr int64_t layers = 17;
-  unsigned numTried = 0;
+  unsigned numTried = 0, numTight = 0;
   double closest = 2;
   for (unsigned round = 0; round < 40; ++round) {
     LayerTimes times;
@@ -82,6 +82,8 @@ TEST(LayerTimes, NoScheduleIsFaster) {
       times.forward.push_back(pass());
       times.backward.push_back(pass());
       times.either.push_back(round % 3 ? KernelTime{draw(0.5), draw(0.2)} : KernelTime());
+      for (LayerTimes::Recomputed &recomputed : times.recomputed)
+        recomputed.savedBytes.push_back(1 + draw(9));
     }
     for (int64_t ranks : {1, 2, 4}) {
       Space space = makeSpace(ranks, layers, 8);
@@ -97,6 +99,13 @@ TEST(LayerTimes, NoScheduleIsFaster) {
         int64_t begin = 0;
         for (int64_t end : ends) {
           costs.stages.push_back(makeStage(times, begin, end, shape.splitsBackward, moved, rest));
+          const auto &saved = times.recomputed[size_t(shape.recompute)].savedBytes;
+          double bytes = std::accumulate(saved.begin() + begin, saved.begin() + end, 0.0);
+          simulate::StageCost &cost = costs.stages.back();
+          cost.forwardMemory = bytes;
+          // Half is kept for the gradients of weights.
+          cost.weightMemory = shape.splitsBackward ? bytes / 2 : 0;
+          cost.inputMemory = bytes - cost.weightMemory;
           begin = end;
         }
         for (const std::string &name : space.listSchedules(shape)) {
@@ -111,6 +120,17 @@ TEST(LayerTimes, NoScheduleIsFaster) {
           double seconds = 0.25 + 1e-3 * simulate::measure(*lowered, *timeline).makespan;
           EXPECT_GE(seconds, bound) << name << ", " << ranks << " ranks, " << ends.size();
           closest = std::min(closest, seconds / bound);
+          // With no more memory than the order takes.
+          double most = 0;
+          for (unsigned rank = 0; rank < lowered->numRanks(); ++rank) {
+            double peak = 0;
+            simulate::memoryCurve(*lowered, costs, rank, &peak);
+            most = std::max(most, peak);
+          }
+          double tight = boundShape(space, cluster, shape, times, most * double(ranks));
+          EXPECT_GE(seconds, tight) << name << ", " << ranks << " ranks, " << ends.size();
+          EXPECT_GE(tight, bound);
+          numTight += boundShape(space, cluster, shape, times, most * double(ranks) / 3) > bound;
           ++numTried;
         }
       }
@@ -118,6 +138,7 @@ TEST(LayerTimes, NoScheduleIsFaster) {
   }
   EXPECT_GT(numTried, 1000u);
   EXPECT_LT(closest, 1 + 1e-6) << "the bound is met by none";
+  EXPECT_GT(numTight, 20u) << "memory says nothing";
 }
 
 TEST(LayerTimes, RecomputationAndWaitsCount) {
@@ -143,6 +164,15 @@ TEST(LayerTimes, RecomputationAndWaitsCount) {
   EXPECT_DOUBLE_EQ(bound(), 2 * 4 * 5);
   shape.recompute = Recompute::Full;
   EXPECT_DOUBLE_EQ(bound(), 2 * 4 * 5.75);
+  // The whole microbatch keeps its bytes for as long as the backward takes, of each of two.
+  times.recomputed[size_t(Recompute::Full)].savedBytes.assign(4, 10);
+  auto within = [&](double room) {
+    return boundShape(space, cluster, shape, times, room) / (1 - rounding);
+  };
+  EXPECT_DOUBLE_EQ(within(40), 2 * 4 * 5.75);
+  EXPECT_DOUBLE_EQ(within(10), 2 * 40 * 4 * 2.75 / 10);
+  EXPECT_TRUE(std::isinf(within(0)));
+  EXPECT_TRUE(std::isinf(within(-1)));
   // Of a program that cannot be cut nothing is known by layer.
   EXPECT_EQ(boundShape(space, cluster, shape, LayerTimes()), 0);
 }

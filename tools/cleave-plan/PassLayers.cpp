@@ -1,0 +1,248 @@
+// What layers take at the least, from programs that have a few of them.
+#include "tools/cleave-plan/Passes.h"
+
+#include "lib/pipeline/StageWork.h"
+#include "lib/pipeline/Stages.h"
+#include "lib/plan/Bound.h"
+#include "tools/cleave-plan/Run.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::plan;
+
+//===----------------------------------------------------------------------===//
+// Which layers
+//===----------------------------------------------------------------------===//
+
+/// Without layers that may be left out there are none.
+PassRunner::Samples PassRunner::chooseSamples(unsigned program, bool hasPairs) const {
+  Samples samples;
+  if (!layers[program])
+    return samples;
+  const Layers &known = *layers[program];
+  samples.kept.assign(size_t(known.size()), false);
+  samples.kept.front() = samples.kept.back() = true;
+  auto add = [&](int64_t layer, int64_t count, std::map<unsigned, unsigned> &stages) {
+    stages[known.getClass(layer)] = unsigned(samples.first.size());
+    samples.first.push_back(layer);
+    if (layer > 0)
+      samples.cuts.push_back(layer);
+    std::fill_n(samples.kept.begin() + layer, count, true);
+  };
+  for (int64_t layer = 0; layer < known.size(); ++layer) {
+    unsigned kind = known.getClass(layer);
+    if (!samples.single.count(kind)) {
+      add(layer, 1, samples.single);
+    } else if (hasPairs && !samples.pair.count(kind) && layer + 1 < known.size() &&
+               known.getClass(layer + 1) == kind) {
+      add(layer, 2, samples.pair);
+      ++layer;
+    }
+  }
+  return samples;
+}
+
+/// What the layers of a program do that has those of the samples, one of each kind.
+llvm::Expected<LayerWork> PassRunner::describeLayers(ModuleOp module, unsigned program,
+                                                     const Samples &samples,
+                                                     Division division) const {
+  Diagnostics diagnostics(module.getContext());
+  auto functions = train::getProgram(module);
+  if (failed(functions))
+    return diagnostics.makeError("the program is not sound");
+  const Source &source = sources[program];
+  std::vector<std::string> modules;
+  std::vector<unsigned> chosen;
+  unsigned place = 0;
+  for (int64_t layer = 0; layer < source.facts.layers; ++layer) {
+    if (!samples.kept.empty() && !samples.kept[size_t(layer)])
+      continue;
+    if (layer > 0)
+      modules.push_back(source.layers + "." + std::to_string(layer));
+    if (!layers[program])
+      chosen.push_back(place);
+    else if (unsigned kind = layers[program]->getClass(layer);
+             samples.first[samples.single.at(kind)] == layer)
+      chosen.push_back(place); // kinds are numbered in this order
+    ++place;
+  }
+  auto work = LayerWork::create(functions->microbatch, division, modules, chosen);
+  if (failed(work))
+    return diagnostics.makeError("the program has no forward and backward");
+  return std::move(*work);
+}
+
+/// What each layer takes, from what those of each kind do.
+LayerTimes PassRunner::timeLayers(unsigned program, const LayerWork &work, const Layout &layout,
+                                  int64_t parts) const {
+  LayerWork::Times some = work.time(cluster, layout, parts);
+  LayerTimes all;
+  all.shared = some.shared;
+  if (some.forward.empty())
+    return all;
+  for (int64_t layer = 0; layer < sources[program].facts.layers; ++layer) {
+    size_t kind = layers[program] ? layers[program]->getClass(layer) : size_t(layer);
+    all.forward.push_back(some.forward[kind]);
+    all.backward.push_back(some.backward[kind]);
+    all.either.push_back(some.either[kind]);
+  }
+  return all;
+}
+
+//===----------------------------------------------------------------------===//
+// Recomputation
+//===----------------------------------------------------------------------===//
+
+/// What stages of one layer and of two compute in their backward, and keep. None where a pass
+/// refuses.
+std::optional<PassRunner::RecomputedWork>
+PassRunner::recompute(const Layout &layout, Recompute recompute, Division division) {
+  if (!layers[layout.program])
+    return std::nullopt;
+  Samples samples = chooseSamples(layout.program, /*hasPairs=*/true);
+  auto global = place(layout, samples.kept);
+  if (!global) {
+    llvm::consumeError(global.takeError());
+    return std::nullopt;
+  }
+  Shape shape{layout};
+  shape.recompute = recompute;
+  OwningOpRef<ModuleOp> module(global->clone());
+  std::vector<PassCall> passes = listStaging(shape, sources[layout.program], samples.cuts);
+  if (llvm::Error error = runPasses(*module, llvm::ArrayRef(passes).take_front(1))) {
+    llvm::consumeError(std::move(error));
+    return std::nullopt;
+  }
+  Diagnostics diagnostics(global->getContext());
+  auto stages = pipeline::getStages(*module);
+  if (failed(stages))
+    return std::nullopt;
+  auto work = pipeline::measureStages(*stages, {});
+  if (failed(work))
+    return std::nullopt;
+  RecomputedWork found;
+  for (auto [functions, stage] : llvm::zip_equal(*stages, work->stages)) {
+    std::vector<cost::OpWork> &backward = found.backward.emplace_back();
+    found.saved.push_back(stage.savedBytes);
+    if (functions.backward)
+      for (const auto &[op, work] :
+           listWork(functions.backward, /*isGlobal=*/division != Division::All, /*isCut=*/true))
+        backward.push_back(work);
+  }
+  return found;
+}
+
+/// By layer, where `parts` more ranks divide each op and what is kept. Where two layers are in a
+/// stage, one more takes what both take more than one; what one by itself takes beyond that is
+/// shared. What ranks of a batch keep of a loss does not follow from the whole batch: there the
+/// least of all kinds counts for each layer.
+LayerTimes::Recomputed PassRunner::timeRecomputed(unsigned program, const RecomputedWork &work,
+                                                  int64_t parts) const {
+  struct Sample {
+    KernelTime backward;
+    double saved = 0;
+  };
+  std::vector<Sample> found;
+  KernelTimer timer(cluster, parts);
+  for (auto [ops, saved] : llvm::zip_equal(work.backward, work.saved)) {
+    Sample &sample = found.emplace_back();
+    sample.saved = saved / double(parts);
+    for (const cost::OpWork &op : ops)
+      sample.backward += timer.time(op);
+  }
+  Samples samples = chooseSamples(program, /*hasPairs=*/true);
+  // The part that a stage has once, at the most.
+  Sample shared;
+  auto spare = [](const Sample &one, const Sample &two) {
+    return Sample{{std::max(2 * one.backward.device - two.backward.device, 0.0),
+                   std::max(2 * one.backward.host - two.backward.host, 0.0)},
+                  std::max(2 * one.saved - two.saved, 0.0)};
+  };
+  for (auto [kind, pair] : samples.pair) {
+    Sample once = spare(found[samples.single.at(kind)], found[pair]);
+    shared.backward.device = std::max(shared.backward.device, once.backward.device);
+    shared.backward.host = std::max(shared.backward.host, once.backward.host);
+    shared.saved = std::max(shared.saved, once.saved);
+  }
+  Sample least = found.front();
+  for (auto [kind, stage] : samples.single) {
+    least.backward.device = std::min(least.backward.device, found[stage].backward.device);
+    least.backward.host = std::min(least.backward.host, found[stage].backward.host);
+    least.saved = std::min(least.saved, found[stage].saved);
+  }
+  LayerTimes::Recomputed times;
+  const Layers &known = *layers[program];
+  for (int64_t layer = 0; layer < known.size(); ++layer) {
+    const Sample &one = parts > 1 ? least : found[samples.single.at(known.getClass(layer))];
+    times.backward.push_back({std::max(one.backward.device - shared.backward.device, 0.0),
+                              std::max(one.backward.host - shared.backward.host, 0.0)});
+    times.savedBytes.push_back(std::max(one.saved - shared.saved, 0.0));
+  }
+  return times;
+}
+
+//===----------------------------------------------------------------------===//
+// Layouts
+//===----------------------------------------------------------------------===//
+
+llvm::Expected<LayerTimes> PassRunner::partition(const Layout &layout) {
+  Layout key = getPlacedPart(layout);
+  // Where parameters lie changes what is kept and recomputed, and nothing else that is computed.
+  Layout replicated = key;
+  replicated.sharding = Sharding::Replicated;
+  if (!isFsdp(layout))
+    key = replicated;
+  auto known = llvm::find_if(partitioned, [&](const auto &each) { return each.layout == key; });
+  if (known == partitioned.end()) {
+    Samples samples = chooseSamples(layout.program, /*hasPairs=*/true);
+    auto module = place(replicated, samples.kept);
+    if (!module)
+      return module.takeError();
+    auto work = describeLayers(*module, layout.program, samples, Division::All);
+    if (!work)
+      return work.takeError();
+    known = partitioned.insert(known, {key, std::move(*work), {}});
+    for (Recompute each : allRecomputes)
+      if (auto found = recompute(key, each, Division::All))
+        known->recomputed[size_t(each)] = timeRecomputed(layout.program, *found, /*parts=*/1);
+  }
+  LayerTimes times = timeLayers(layout.program, known->work, layout, /*parts=*/1);
+  times.recomputed = known->recomputed;
+  return times;
+}
+
+PassRunner::Undivided &PassRunner::findUndivided(const Layout &layout) {
+  Layout key = getPlacedPart(layout);
+  key.sharding = Sharding::Replicated;
+  key.data = 1;
+  auto known = llvm::find_if(undivided, [&](const auto &each) { return each.layout == key; });
+  return known == undivided.end() ? undivided.emplace_back(Undivided{key, {}, {}}) : *known;
+}
+
+std::optional<LayerTimes> PassRunner::timeUndivided(const Layout &layout) {
+  Undivided &known = findUndivided(layout);
+  if (!known.work) {
+    known.work.emplace();
+    // Of two neighbours that are equal nothing is asked here.
+    Samples samples = chooseSamples(layout.program, /*hasPairs=*/false);
+    auto module = place(known.layout, samples.kept);
+    auto work = module ? describeLayers(*module, layout.program, samples, Division::ExceptBatch)
+                       : llvm::Expected<LayerWork>(module.takeError());
+    if (work)
+      *known.work = std::move(*work);
+    else
+      llvm::consumeError(work.takeError()); // which says nothing of programs with divided batches
+  }
+  if (!*known.work)
+    return std::nullopt;
+  return timeLayers(layout.program, **known.work, layout, layout.data);
+}
+
+/// FSDP keeps and recomputes as much between the first layer and the last, and gathers beside.
+LayerTimes::Recomputed PassRunner::recomputeUndivided(const Layout &layout, Recompute recompute) {
+  Undivided &known = findUndivided(layout);
+  std::optional<std::optional<RecomputedWork>> &work = known.recomputed[size_t(recompute)];
+  if (!work)
+    work = this->recompute(known.layout, recompute, Division::ExceptBatch);
+  return *work ? timeRecomputed(layout.program, **work, layout.data) : LayerTimes::Recomputed();
+}
