@@ -283,7 +283,7 @@ def main():
     print(text)
     if options.write:
         head = "# Proofs of changed programs\n\n"
-        head += f"`bench/proof_mutants.py `, {datetime.date.today()}. Changes are made without knowledge of the "
+        head += f"`bench/proof_mutants.py`, {datetime.date.today()}. Changes are made without knowledge of the "
         head += "prover; [docs/proof.md](../../docs/proof.md) says what is proved. A program with two changes counts as "
         head += "its second one. "
         head += "An op is looked for where there is one change, and not where only another value is returned.\n\n"
