@@ -226,6 +226,11 @@ void Search::searchRest() {
   for (size_t number = 0; number < entries.size(); ++number)
     if (entries[number].report.kind == LayoutReport::Open)
       push(number);
+  // Bounds of many layouts rise together: now and then one of them is searched for a better plan,
+  // for at most a third of the time.
+  auto now = [&] { return options.timer ? options.timer->getSeconds() : 0; };
+  const double start = now();
+  double dived = 0;
   while (!queue.empty() && !isOver()) {
     Item item = queue.top();
     queue.pop();
@@ -249,6 +254,11 @@ void Search::searchRest() {
                !entry.isRecomputed[size_t(recompute)] && !options.isExhaustive) {
       raiseRecomputed(entry, recompute);
       push(item.entry);
+    } else if (double before = now(); !options.isExhaustive && dived < (before - start) / 3) {
+      tryLayout(entry);
+      dived += now() - before;
+      if (entry.report.kind == LayoutReport::Open)
+        push(item.entry);
     } else if (open(entry))
       push(item.entry);
   }
