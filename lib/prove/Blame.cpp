@@ -56,30 +56,35 @@ mlir::Value Blame::sourceOf(mlir::Value value) const {
 // Ops
 //===----------------------------------------------------------------------===//
 
-/// All ops that the values depend on.
-Blame::Ops Blame::collectSlice(ArrayRef<mlir::Value> values) {
-  Ops ops;
-  llvm::SetVector<mlir::Value> slice(values.begin(), values.end());
+/// All values that these depend on, and these.
+Blame::Values Blame::collectSlice(ArrayRef<mlir::Value> values) {
+  Values slice(values.begin(), values.end());
   for (unsigned i = 0; i < slice.size(); ++i) {
     slice.insert(sourceOf(slice[i]));
-    if (Operation *op = slice[i].getDefiningOp()) {
-      ops.insert(op);
+    if (Operation *op = slice[i].getDefiningOp())
       slice.insert_range(op->getOperands());
-    }
   }
+  return slice;
+}
+
+/// The ops that make them.
+Blame::Ops Blame::producersOf(const Values &values) {
+  Ops ops;
+  for (mlir::Value value : values)
+    if (Operation *op = value.getDefiningOp())
+      ops.insert(op);
   return ops;
 }
 
 /// The ops that make something unlike, on which the value depends, of operands that are right, or
-/// results of ops that are `believed`.
-Blame::Ops Blame::findCandidates(mlir::Value value, bool allowsShares, const Ops &believed) {
+/// `believed`.
+Blame::Ops Blame::findCandidates(mlir::Value value, bool allowsShares, const Values &believed) {
   Ops candidates;
   auto isFine = [&](mlir::Value value) {
     Status status = statusOf(value);
-    return status.isFine() || (allowsShares && status.isShare) ||
-           believed.contains(value.getDefiningOp());
+    return status.isFine() || (allowsShares && status.isShare) || believed.contains(value);
   };
-  llvm::SetVector<mlir::Value> slice;
+  Values slice;
   slice.insert(sourceOf(value));
   for (unsigned i = 0; i < slice.size(); ++i) {
     Operation *op = slice[i].getDefiningOp();
@@ -257,7 +262,7 @@ std::vector<mlir::Value> Blame::findMissing(ArrayRef<func::FuncOp> globalFunctio
 SmallVector<Operation *> Blame::findSuspects(ArrayRef<const Result *> wrong) {
   llvm::DenseMap<Operation *, unsigned> counts;
   for (const Result *result : wrong)
-    for (Operation *op : collectSlice(result->returned))
+    for (Operation *op : producersOf(collectSlice(result->returned)))
       ++counts[op];
   SmallVector<Operation *> common;
   for (auto [op, count] : counts)
@@ -342,14 +347,14 @@ void Blame::explain(ArrayRef<std::pair<const Result *, size_t>> failed,
   SmallVector<mlir::Value> right;
   for (const Result *result : proved)
     right.push_back(result->returned);
-  Ops isProved = collectSlice(right);
+  Values believable = collectSlice(right);
   for (auto [result, number] : failed) {
     Ops named;
     if (++explained[result->part.function] > kExplained) {
       candidates.push_back({});
       continue;
     }
-    for (const Ops &believed : {isProved, Ops()})
+    for (const Values &believed : {believable, Values()})
       for (bool allowsShares : {true, false})
         if (named.empty())
           for (Operation *op : findCandidates(result->returned, allowsShares, believed))
@@ -362,7 +367,10 @@ void Blame::explain(ArrayRef<std::pair<const Result *, size_t>> failed,
     candidates.push_back(std::move(named));
   }
   auto rank = [&](Operation *op) {
-    return std::tuple(isProved.contains(op), -int(votes.lookup(op)), places.lookup(op));
+    bool isProved = op->getNumResults() > 0 &&
+                    llvm::all_of(op->getResults(),
+                                 [&](mlir::Value value) { return believable.contains(value); });
+    return std::tuple(isProved, -int(votes.lookup(op)), places.lookup(op));
   };
   for (auto [i, entry] : llvm::enumerate(failed)) {
     Operation *best = nullptr;

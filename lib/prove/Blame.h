@@ -43,6 +43,7 @@ private:
     }
   };
   using Ops = llvm::SetVector<mlir::Operation *>;
+  using Values = llvm::SetVector<mlir::Value>;
 
   Prover &prover;
   Terms &terms;
@@ -66,8 +67,9 @@ private:
               llvm::SmallVectorImpl<int> &layout);
   bool isInner(const Tensor &found) const;
 
-  Ops collectSlice(llvm::ArrayRef<mlir::Value> values);
-  Ops findCandidates(mlir::Value value, bool allowsShares, const Ops &believed);
+  Values collectSlice(llvm::ArrayRef<mlir::Value> values);
+  static Ops producersOf(const Values &values);
+  Ops findCandidates(mlir::Value value, bool allowsShares, const Values &believed);
   mlir::Operation *settleFactor(mlir::Operation *op);
   mlir::Operation *findMissingReduction(mlir::Operation *op);
   mlir::Operation *userOfTerm(mlir::Operation *user, mlir::Value value, unsigned axis);
