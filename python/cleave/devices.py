@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping
@@ -12,19 +11,7 @@ import torch
 from cleave.export.errors import ExportError
 
 
-@dataclasses.dataclass(frozen=True)
-class Place:
-    """kind: of device, "cpu" or "cuda". device: where PyTorch has the tensors that steps compute with."""
-
-    kind: str
-    device: torch.device
-
-    def for_native(self) -> tuple[str, int, str]:
-        """As the extension module takes it: kind, index, and the plugin's file."""
-        return self.kind, self.device.index or 0, "" if self.kind == "cpu" else _find_plugin(self.kind)
-
-
-def find_place(modules: Mapping[str, torch.nn.Module]) -> Place:
+def find_device(modules: Mapping[str, torch.nn.Module]) -> torch.device:
     """That of all parameters and buffers of modules, by their paths. Raises ExportError where there are several."""
     first = None
     for path, module in modules.items():
@@ -40,8 +27,12 @@ def find_place(modules: Mapping[str, torch.nn.Module]) -> Place:
                 first = name, tensor.device
             elif tensor.device != first[1]:
                 raise ExportError(f"'{name}': expected it on {first[1]}, where '{first[0]}' is, found it on {tensor.device}")
-    device = torch.device("cpu") if first is None else first[1]
-    return Place(device.type, device)
+    return torch.device("cpu") if first is None else first[1]
+
+
+def for_native(device: torch.device) -> tuple[str, int, str]:
+    """A device as the extension module takes it: its kind, its index, and the plugin's file."""
+    return device.type, device.index or 0, "" if device.type == "cpu" else _find_plugin(device.type)
 
 
 def _find_plugin(kind: str) -> str:

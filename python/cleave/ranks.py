@@ -65,8 +65,6 @@ class Ranks:
     def __init__(self, mesh: Mapping[str, int], pipeline: Any, group: Any, timeout: float):
         self.mesh, self.native, self.rank, self.size = dict(mesh), None, 0, 1
         self._group = group
-        # Of the tensors that a step computes with.
-        self.device_type = "cpu"
         self._device_mesh: Any = None
         # The process group of the ranks that share a pipeline with this one.
         self._column: Any = None
@@ -255,7 +253,7 @@ class Ranks:
             )
         placements = [Shard(shards[axis]) if axis in shards else Replicate() for axis in axes]
         return DTensor.from_local(
-            part, self._mesh_of_devices(), placements, run_check=False, shape=whole.shape, stride=whole.stride()
+            part, self._mesh_of_devices(part.device.type), placements, run_check=False, shape=whole.shape, stride=whole.stride()
         )
 
     def show_output(self, part: torch.Tensor | None, value: dict, microbatches: int) -> torch.Tensor | None:
@@ -270,14 +268,14 @@ class Ranks:
             shape[value["batch"]] *= microbatches
         return self.show(part, value, torch.empty(shape, device="meta"))
 
-    def _mesh_of_devices(self):
+    def _mesh_of_devices(self, device_type: str):
         """The mesh as PyTorch knows it. All ranks call it at the same time."""
         if self._device_mesh is None:
             if self._group is not dist.group.WORLD:
                 raise ExportError("expected the group of all ranks where a plan shards parameters, found another one")
             outer = self.size // math.prod(self.mesh.values())
             sizes, names = (outer, *self.mesh.values()), ("_outer", *self.mesh)
-            whole = dist.init_device_mesh(self.device_type, sizes, mesh_dim_names=names)
+            whole = dist.init_device_mesh(device_type, sizes, mesh_dim_names=names)
             self._device_mesh = whole[tuple(self.mesh)]
         return self._device_mesh
 

@@ -18,7 +18,7 @@ import torch
 
 from cleave.batches import LastCall, OtherKind, TensorKind, about_batch, call_arguments, describe_structure, kind_of
 from cleave.bound_program import BoundProgram, check_model
-from cleave.devices import Place, find_place
+from cleave.devices import find_device, for_native
 from cleave.errors import Error
 from cleave.export.errors import ExportError
 from cleave.export.inputs import Input, Signature
@@ -160,7 +160,8 @@ class Step:
         # The parameters that this rank trains, or uses.
         self._held: set[str] | None = None
         self._ranks: Ranks | None = None
-        self._place: Place | None = None
+        # Where the model is.
+        self._device: torch.device | None = None
         self._process = os.getpid()
         # Threads take turns.
         self._lock = threading.RLock()
@@ -370,12 +371,12 @@ class Step:
         # Ranks begin together or not at all: one that cannot compile tells the others.
         with self._ranks.together("the trace of the step"):
             self._check_like_first(*key[:2])
-            self._place = find_place(self._modules)
-            self._ranks.device_type = self._place.device.type
-            device = self._place.for_native()
+            self._device = find_device(self._modules)
+            device = for_native(self._device)
+            args, kwargs, targets = self._on_cpu((args, kwargs, targets))
             settle(self._modules)
             if microbatches is None:
-                microbatches = 1 if self._pipeline is None else self._divide(*self._on_cpu((args, kwargs, targets)))
+                microbatches = 1 if self._pipeline is None else self._divide(args, kwargs, targets)
             program, names, state = self._trace(key, args, kwargs, targets, microbatches)
             signature = native().signature(program._native, self._ranks.rank, self._ranks.size)
         beginning = {} if self._programs else self._beginning(state)
@@ -407,7 +408,7 @@ class Step:
             self._ranks.check_same_values({what: digest for each in held.values() for what, digest in each.items()})
         order = [names.index(value["name"]) for value in signature["inputs"]]
         self._programs[key] = BoundProgram(
-            self._modules, program, session, order, state, signature, microbatches, self._place.device
+            self._modules, program, session, order, state, signature, microbatches, self._device
         )
         return self._programs[key]
 
@@ -468,7 +469,6 @@ class Step:
     def _trace(self, key, args, kwargs, targets, microbatches) -> tuple[Program, list[str], State]:
         trains = key[3]
         mode = "joint" if trains else "loss"
-        args, kwargs, targets = self._on_cpu((args, kwargs, targets))
         with whole_stand_ins(self._modules) as stand_ins:
             optimizers = [fresh_copy(optimizer, stand_ins) for optimizer in self._optimizers] if trains else None
 
@@ -477,7 +477,7 @@ class Step:
                     self._model, args, kwargs, loss=self._loss_fn, targets=targets, optimizer=optimizers,
                     mode=mode, returns_outputs=self._options["outputs"] or not trains, group_rates=True,
                     group_numbers=self._follows_numbers, batch_dims=self._options["batch_dims"] or {}, plan=self._plan,
-                    device_type=self._place.device.type,
+                    device_type=self._device.type,
                 )  # fmt: skip
 
             whole = spec(args, kwargs, targets)
@@ -506,8 +506,8 @@ class Step:
         def host(leaf: Any) -> Any:
             if not isinstance(leaf, torch.Tensor) or leaf.device.type == "cpu":
                 return leaf
-            if leaf.device != self._place.device:
-                raise ExportError(f"expected a batch on the CPU or on {self._place.device}, found a tensor on {leaf.device}")
+            if leaf.device != self._device:
+                raise ExportError(f"expected a batch on the CPU or on {self._device}, found a tensor on {leaf.device}")
             return leaf.detach().cpu()
 
         return pytree.tree_map(host, arguments)
@@ -554,7 +554,7 @@ class Step:
         name = value["name"]
         owner = state.parameters.get(name, state.buffers.get(name))
         if owner is None:
-            return settled(tensors[name].to(self._place.device))  # a constant
+            return settled(tensors[name].to(self._device))  # a constant
         if self._is_laid_out or is_sharded(owner):
             return self._ranks.held(owner, value)
         if not value["shards"]:

@@ -23,22 +23,17 @@ import cleave
 import gpt
 import torch
 import torch.distributed as dist
-from cleave import devices, training_step
+from cleave import training_step
 
 STEPS, EXAMPLES = int(os.environ.get("CLEAVE_STEPS", 20)), 8
-
-
-class FakePlace(devices.Place):
-    """A device whose tensors are the processor's."""
-
-    def for_native(self):
-        return "cuda", int(os.environ.get("RANK", 0)) if os.environ["CLEAVE_STEP_DEVICE"] == "own" else 0, ""
+# Before these steps the loss of two batches is evaluated.
+EVALUATED = (0, 12)
 
 
 if "CLEAVE_STEP_DEVICE" in os.environ:
-    training_step.find_place = lambda modules: FakePlace("cuda", torch.device("cpu"))
-# Before these steps the loss of two batches is evaluated.
-EVALUATED = (0, 12)
+    # A device whose tensors are the processor's.
+    own = os.environ["CLEAVE_STEP_DEVICE"] == "own"
+    training_step.for_native = lambda device: ("cuda", int(os.environ["RANK"]) if own else 0, "")
 
 
 def batch(step):

@@ -71,9 +71,8 @@ def batch(device="cpu"):
     return [torch.randint(256, (4, 32), generator=generator).to(device) for _ in range(2)]
 
 
-class FakePlace(devices.Place):
-    def for_native(self):
-        return "cuda", 0, str(PLUGIN)
+def on_fake(device):
+    return "cuda", 0, str(PLUGIN)
 
 
 def test_one_rank_with_dropout_and_evaluation(monkeypatch, tmp_path):
@@ -92,7 +91,7 @@ def test_one_rank_with_dropout_and_evaluation(monkeypatch, tmp_path):
 
     expected = run()
     monkeypatch.setenv("CLEAVE_FAKE_LOG", str(tmp_path / "log"))
-    monkeypatch.setattr(training_step, "find_place", lambda modules: FakePlace("cuda", torch.device("cpu")))
+    monkeypatch.setattr(training_step, "for_native", on_fake)
     found = run()
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
@@ -186,7 +185,7 @@ def test_a_device_that_fails_is_one_error(tmp_path):
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "import test_compile_step_devices as t\n"
-        "t.training_step.find_place = lambda modules: t.FakePlace('cuda', t.torch.device('cpu'))\n"
+        "t.training_step.for_native = t.on_fake\n"
         "try: t.compiled(t.model())(*t.batch())\n"
         "except t.cleave.Error as error: print(error)\n"
     )
