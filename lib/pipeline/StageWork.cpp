@@ -162,7 +162,8 @@ cost::OpWork pipeline::describeCommunication(dist::CommunicationOpInterface op, 
 namespace {
 class Measurement {
 public:
-  Measurement(dist::MeshOp op, const MeasureOptions &options) : mesh(op, options) {}
+  Measurement(dist::MeshOp op, const MeasureOptions &options)
+      : mesh(op, options), isLeftOut(options.isLeftOut) {}
 
   FailureOr<ProgramWork> measure(ArrayRef<train::ProgramFunctions> stages) {
     program.devices = mesh.countRanks();
@@ -215,7 +216,7 @@ private:
     work.heldBytes = saved.sumTaken({stage.backwardWeight});
     work.numReductions = unsigned(train::listReducedBuckets(stage).size()) + (stage.reduce ? 1 : 0);
     addState(stage, work.state);
-    work.workBytes = countWorkBytes(stage, work.state.gradients);
+    countWorkBytes(stage, work);
     return work;
   }
 
@@ -275,25 +276,28 @@ private:
 
   /// What the functions of a microbatch, and those of the step, take at the most beside what
   /// microbatches keep and the state.
-  static double countWorkBytes(const train::ProgramFunctions &stage, double gradients) {
+  static void countWorkBytes(const train::ProgramFunctions &stage, StageWork &work) {
     auto functions = stage.getMicrobatchFunctions();
     memory::MemoryPlan plan = memory::planMemory(functions, /*emptyAccumulators=*/false);
+    bool hasHalves = stage.backwardInput || stage.backwardWeight;
     double most = 0, held = 0;
-    for (const memory::FunctionPlan &function : plan.functions) {
+    for (const auto &[index, function] : llvm::enumerate(plan.functions)) {
       double after = double(function.heldBytes);
       most = std::max(most, double(function.peakBytes) - std::max(held, after));
       held = after;
+      if (index == 0 || !hasHalves)
+        work.microbatchBytes = most;
     }
     // A function that makes all gradients has them at its end: they are counted as gradients.
     if (stage.microbatch)
-      most = std::max(most - gradients, 0.0);
+      work.microbatchBytes = most = std::max(most - work.state.gradients, 0.0);
     for (func::FuncOp function : {stage.unshard, stage.reduce, stage.update}) {
       if (!function)
         continue;
       memory::MemoryPlan once = memory::planMemory(function, /*emptyAccumulators=*/false);
       most = std::max(most, double(once.peakBytes - once.resultBytes));
     }
-    return most;
+    work.workBytes = most;
   }
 
   /// All examples of a microbatch, and the tokens of its first input that is made of integers.
@@ -387,7 +391,7 @@ private:
         work.kernels = 0;
       } else {
         static_cast<cost::OpWork &>(work) = aten::describeWork(&op);
-        if (work.kernels == 0)
+        if (work.kernels == 0 || (isLeftOut && isLeftOut(&op)))
           continue;
         if (double flops = cost::flopsOf(work); flops > 0) {
           bool isProduct = work.kind == OpWork::Product;
@@ -434,6 +438,7 @@ private:
   }
 
   Mesh mesh;
+  llvm::function_ref<bool(Operation *)> isLeftOut;
   ProgramWork program;
   llvm::DenseMap<Attribute, unsigned> groups;
   llvm::DenseMap<const void *, unsigned> names;

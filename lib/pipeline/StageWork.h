@@ -15,6 +15,8 @@ struct MeasureOptions {
   /// The pipeline: its axis of the mesh, and its ranks if the mesh does not have that axis.
   llvm::StringRef axis = "pp";
   int64_t ranks = 1;
+  /// Ops whose work does not count; null: none.
+  llvm::function_ref<bool(mlir::Operation *)> isLeftOut = nullptr;
 };
 
 /// A communication among so many ranks.

@@ -5,6 +5,7 @@
 #include "lib/schedule/builders/Builder.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 using namespace cleave::plan;
@@ -39,7 +40,8 @@ std::vector<StageSample> cleave::plan::describeStages(const cost::Cluster &clust
   for (auto [stage, time] : llvm::zip_equal(work.stages, simulate::timeStages(cluster, work)))
     samples.push_back({of(time.forward), of(time.backward), of(time.input), of(time.weight),
                        stage.savedBytes, stage.heldBytes, stage.forwardBytes, stage.backwardBytes,
-                       stage.state.parameters, stage.state.gradients, stage.state.optimizer});
+                       stage.microbatchBytes, stage.state.parameters, stage.state.gradients,
+                       stage.state.optimizer});
   return samples;
 }
 
@@ -85,22 +87,28 @@ llvm::Expected<schedule::Schedule> cleave::plan::orderPasses(const Plan &plan, c
   return schedule::buildSchedule(plan.schedule, request);
 }
 
-/// The table of what a shape's stages take, and by stage what it holds from beginning to end.
-static std::optional<std::pair<simulate::CostTable, std::vector<double>>>
-findCosts(const Space &space, const cost::Cluster &cluster, const Shape &shape,
-          const StageSamples &samples) {
+/// What a shape's stages take, and by stage what it holds from beginning to end, and while it runs.
+struct StageTable {
+  simulate::CostTable costs;
+  std::vector<double> held, temporary;
+};
+
+static std::optional<StageTable> findCosts(const Space &space, const cost::Cluster &cluster,
+                                           const Shape &shape, const StageSamples &samples) {
   constexpr double milliseconds = 1e3;
   const Layout &layout = shape.layout;
-  // Samples of FSDP have sharded parameters and states, and gradients that are scattered once.
+  // Gradients of samples are whole, as those that are scattered once.
   double sharers = double(layout.data * layout.context);
-  double stateParts = layout.sharding == Sharding::Zero1 ? sharers : 1;
+  bool isFsdp = layout.sharding == Sharding::Fsdp || layout.sharding == Sharding::FsdpOnce;
+  bool hasStates = layout.sharding == Sharding::Replicated || samples.hasShards();
+  double parameterParts = isFsdp && !samples.hasShards() ? sharers : 1;
+  double stateParts = hasStates ? 1 : sharers;
   double gradientParts = layout.sharding == Sharding::Fsdp ? sharers : 1;
   auto send = [&](double bytes) {
     return milliseconds * cost::sendTime(cluster, layout.numParts(), bytes);
   };
-  simulate::CostTable costs;
-  costs.stages.clear();
-  std::vector<double> held;
+  StageTable table;
+  table.costs.stages.clear();
   std::vector<int64_t> ends = space.listCuts(shape);
   ends.push_back(space.programs[layout.program].layers);
   int64_t begin = 0;
@@ -109,7 +117,7 @@ findCosts(const Space &space, const cost::Cluster &cluster, const Shape &shape,
     if (!stage)
       return std::nullopt;
     begin = end;
-    simulate::StageCost &cost = costs.stages.emplace_back();
+    simulate::StageCost &cost = table.costs.stages.emplace_back();
     cost.forward = milliseconds * stage->forward.seconds();
     cost.input = milliseconds * stage->input.seconds();
     cost.weight = milliseconds * stage->weight.seconds();
@@ -120,10 +128,11 @@ findCosts(const Space &space, const cost::Cluster &cluster, const Shape &shape,
     cost.forwardMemory = stage->savedBytes;
     cost.weightMemory = stage->heldBytes;
     cost.inputMemory = stage->savedBytes - stage->heldBytes;
-    held.push_back(stage->parameterBytes + stage->gradientBytes / gradientParts +
-                   stage->stateBytes / stateParts);
+    table.held.push_back(stage->parameterBytes / parameterParts +
+                         stage->gradientBytes / gradientParts + stage->stateBytes / stateParts);
+    table.temporary.push_back(stage->microbatchBytes);
   }
-  return std::pair(std::move(costs), std::move(held));
+  return table;
 }
 
 std::vector<PlanBound> cleave::plan::boundSchedules(const Space &space,
@@ -134,13 +143,14 @@ std::vector<PlanBound> cleave::plan::boundSchedules(const Space &space,
   auto found = findCosts(space, cluster, shape, samples);
   if (!found)
     return {};
-  const auto &[costs, held] = *found;
+  const auto &[costs, held, temporary] = *found;
   std::vector<PlanBound> bounds;
   for (const std::string &name : space.listSchedules(shape)) {
     PlanBound &bound = bounds.emplace_back();
     auto order = orderPasses({shape, name}, space, unsigned(costs.stages.size()));
     if (!order) {
-      llvm::consumeError(order.takeError()); // carrying it out says why it is refused
+      llvm::consumeError(order.takeError()); // carrying it out says why
+      bound.seconds = bound.memory = std::numeric_limits<double>::infinity();
       continue;
     }
     auto makespan = boundOrder(costs, *order);
@@ -150,11 +160,13 @@ std::vector<PlanBound> cleave::plan::boundSchedules(const Space &space,
     }
     bound.seconds = (cluster.device.stepSeconds + milliseconds * *makespan) * (1 - rounding);
     for (unsigned rank = 0; rank < order->numRanks(); ++rank) {
-      double bytes = 0;
+      double bytes = 0, most = 0;
       simulate::memoryCurve(*order, costs, rank, &bytes);
-      for (unsigned stage : order->topology.stagesOf(rank))
+      for (unsigned stage : order->topology.stagesOf(rank)) {
         bytes += held[stage];
-      bound.memory = std::max(bound.memory, bytes * (1 - rounding));
+        most = std::max(most, temporary[stage]);
+      }
+      bound.memory = std::max(bound.memory, (bytes + most) * (1 - rounding));
     }
   }
   return bounds;

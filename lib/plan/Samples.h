@@ -38,6 +38,8 @@ struct StageSample {
   KernelTime forward, backward, input, weight;
   /// As of simulate::StageWork.
   double savedBytes = 0, heldBytes = 0, forwardBytes = 0, backwardBytes = 0;
+  /// While it runs, beside what microbatches keep; of a longer stage no less.
+  double microbatchBytes = 0;
   /// As they are sharded by Programs::sampleStages.
   double parameterBytes = 0, gradientBytes = 0, stateBytes = 0;
 };
@@ -50,7 +52,10 @@ std::vector<StageSample> describeStages(const cost::Cluster &cluster,
 /// last.
 class StageSamples {
 public:
-  explicit StageSamples(int64_t layers) : layers(layers) {}
+  StageSamples(int64_t layers, bool isSharded) : layers(layers), isSharded(isSharded) {}
+
+  /// Whether ranks that divide the batch shard parameters and optimizer states.
+  bool hasShards() const { return isSharded; }
 
   /// Adds a stage of so many equal layers and, where it has them, the first and the last.
   void add(bool hasFirst, int64_t count, bool hasLast, const StageSample &stage) {
@@ -66,6 +71,7 @@ private:
     auto operator<=>(const Kind &) const = default;
   };
   int64_t layers;
+  bool isSharded;
   std::map<Kind, std::map<int64_t, StageSample>> stages; // by their equal layers
 };
 
@@ -74,8 +80,8 @@ struct PlanBound {
   double seconds = 0, memory = 0;
 };
 
-/// Of each schedule of a shape, in the order of `space`; of one that cannot be built nothing.
-/// Empty where its stages do not follow from samples.
+/// Of each schedule of a shape, in the order of `space`; of one that cannot be built both are
+/// infinite. Empty where its stages do not follow from samples.
 std::vector<PlanBound> boundSchedules(const Space &space, const cost::Cluster &cluster,
                                       const Shape &shape, const StageSamples &samples);
 

@@ -1,6 +1,6 @@
-// The search. From one plan that fits it goes to ever better ones that differ in a word or two, so
-// that there is one to compare with; then it looks at what has the least bound, until no bound is
-// below the best. The least bound of what there was no time for is the bound of the whole.
+// The search. It finds a plan that fits, so that there is one to compare with; then it looks at
+// what has the least bound, until no bound is below the best. The least bound of what there was no
+// time for is the bound of the whole.
 #include "lib/plan/SearchEntry.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -110,7 +110,7 @@ bool Search::open(Entry &entry) {
   if (!times) {
     entry.report.kind = LayoutReport::Impossible;
     entry.report.reason = llvm::toString(times.takeError());
-    for (const Entry::Work &work : entry.works)
+    for (const Work &work : entry.works)
       if (!work.isDone)
         result.numRefused += space.listSchedules(work.shape).size();
     entry.works.clear();
@@ -129,32 +129,15 @@ bool Search::open(Entry &entry) {
   return true;
 }
 
-/// Whether two layouts differ in a word or two: a factor goes from one axis to another, or the axes
-/// are the same.
-static bool isNear(const Layout &a, const Layout &b) {
-  unsigned larger = 0, smaller = 0;
-  for (auto axis : {&Layout::data, &Layout::tensor, &Layout::pipeline, &Layout::context}) {
-    int64_t high = std::max(a.*axis, b.*axis), low = std::min(a.*axis, b.*axis);
-    if (high == low)
-      continue;
-    if (high % low || high / low > 4)
-      return false;
-    (a.*axis > b.*axis ? larger : smaller) += 1;
-  }
-  if (larger == 0 && smaller == 0)
-    return true;
-  return larger == 1 && smaller == 1 && a.program == b.program && a.sequence == b.sequence &&
-         a.sharding == b.sharding && a.dataInside == b.dataInside;
-}
-
-/// Simulates the shapes of a layout with the least bounds, until some are not better: those do not
-/// fit, or communicate more than their bounds know. Says whether one is.
-bool Search::tryLayout(Entry &entry) {
-  constexpr unsigned maxWorse = 4;
+/// Simulates the shapes of a layout with the least bounds, until one fits and `maxWorse` are not
+/// better: those do not fit, or communicate more than their bounds know. Says whether one is.
+bool Search::tryLayout(Entry &entry, unsigned maxWorse) {
   raiseUndivided(entry);
-  for (Recompute recompute : allRecomputes)
-    raiseRecomputed(entry, recompute);
-  const Entry::Work *least = entry.findLeast();
+  const Work *least = entry.findLeast();
+  while (least && least->bound < best && !least->undivided) {
+    raiseSampled(entry, size_t(least - entry.works.data()));
+    least = entry.findLeast();
+  }
   if (!least || least->bound >= best || !open(entry))
     return false;
   bool isBetter = false;
@@ -163,6 +146,10 @@ bool Search::tryLayout(Entry &entry) {
     if (!least || least->bound >= best || isOver())
       break;
     auto work = size_t(least - entry.works.data());
+    if (!least->undivided) {
+      raiseSampled(entry, work);
+      continue;
+    }
     if (!least->schedules) {
       refine(entry, work);
       continue;
@@ -175,8 +162,8 @@ bool Search::tryLayout(Entry &entry) {
   return isBetter;
 }
 
-/// Looks for a plan that fits, and from there on for better ones among those like the best.
-void Search::climb() {
+/// Looks for a plan that fits.
+void Search::searchFirst() {
   std::vector<Entry *> order;
   for (Entry &entry : entries)
     if (entry.report.kind == LayoutReport::Open)
@@ -185,17 +172,8 @@ void Search::climb() {
     return rankLayout(a->report.layout) < rankLayout(b->report.layout);
   });
   for (Entry *entry : order)
-    if (isOver() || tryLayout(*entry))
+    if (isOver() || tryLayout(*entry, /*maxWorse=*/0))
       break;
-  // The rest of the time is for bounds, which find better plans as well.
-  auto isLate = [&] { return options.timer && options.timer->isOver(/*reserve=*/0.75); };
-  for (bool hasChanged = !std::isinf(best); hasChanged;) {
-    hasChanged = false;
-    const Layout from = bestPlan.shape.layout;
-    for (Entry *entry : order)
-      if (isNear(entry->report.layout, from) && !isLate())
-        hasChanged |= tryLayout(*entry);
-  }
 }
 
 /// A layout that is not partitioned yet, or a shape of one.
@@ -215,7 +193,7 @@ void Search::searchRest() {
   auto push = [&](size_t number) {
     Entry &entry = entries[number];
     if (!entry.times) {
-      if (const Entry::Work *least = entry.findLeast())
+      if (const Work *least = entry.findLeast())
         queue.push({least->bound, number, std::nullopt});
       return;
     }
@@ -226,11 +204,17 @@ void Search::searchRest() {
   for (size_t number = 0; number < entries.size(); ++number)
     if (entries[number].report.kind == LayoutReport::Open)
       push(number);
-  // Bounds of many layouts rise together: now and then one of them is searched for a better plan,
-  // for at most a third of the time.
+  // Bounds of many layouts rise together, and what is looked at when they have is near the best.
+  // Where that takes long, the layout with the least bound is searched for a better plan now and
+  // then.
+  constexpr double lateFrom = 0.6, divedPart = 1.0 / 3;
+  constexpr unsigned maxWorse = 4;
   auto now = [&] { return options.timer ? options.timer->getSeconds() : 0; };
-  const double start = now();
   double dived = 0;
+  auto shouldDive = [&] {
+    double late = options.timer ? now() - lateFrom * options.timer->getLimit() : 0;
+    return !options.isExhaustive && dived < late * divedPart;
+  };
   while (!queue.empty() && !isOver()) {
     Item item = queue.top();
     queue.pop();
@@ -239,7 +223,8 @@ void Search::searchRest() {
     if (item.work && isSlow)
       close(entry, *item.work);
     else if (item.work && !entry.works[*item.work].schedules) {
-      refine(entry, *item.work);
+      entry.works[*item.work].undivided ? refine(entry, *item.work)
+                                        : raiseSampled(entry, *item.work);
       if (double bound = entry.works[*item.work].bound; !std::isinf(bound))
         queue.push({bound, item.entry, item.work});
     } else if (item.work)
@@ -250,12 +235,12 @@ void Search::searchRest() {
     else if (!entry.hasUndivided && !options.isExhaustive) {
       raiseUndivided(entry);
       push(item.entry);
-    } else if (Recompute recompute = entry.findLeast()->shape.recompute;
-               !entry.isRecomputed[size_t(recompute)] && !options.isExhaustive) {
-      raiseRecomputed(entry, recompute);
+    } else if (const Work *least = entry.findLeast(); !least->undivided && !options.isExhaustive) {
+      raiseSampled(entry, size_t(least - entry.works.data()));
       push(item.entry);
-    } else if (double before = now(); !options.isExhaustive && dived < (before - start) / 3) {
-      tryLayout(entry);
+    } else if (shouldDive()) {
+      double before = now();
+      tryLayout(entry, maxWorse);
       dived += now() - before;
       if (entry.report.kind == LayoutReport::Open)
         push(item.entry);
@@ -309,7 +294,7 @@ void Search::finish() {
     LayoutReport &report = entry.report;
     if (report.kind == LayoutReport::Open) {
       double left = std::numeric_limits<double>::infinity();
-      for (const Entry::Work &work : entry.works)
+      for (const Work &work : entry.works)
         if (!work.isDone) {
           left = std::min(left, std::max(work.bound, report.bound));
           if (std::isinf(work.bound) && !std::isinf(best))
@@ -358,7 +343,7 @@ SearchResult Search::run() {
   }
   llvm::erase_if(entries, [](const Entry &entry) { return entry.works.empty(); });
   if (!options.isExhaustive)
-    climb();
+    searchFirst();
   searchRest();
   if (std::isinf(best))
     searchMemory();

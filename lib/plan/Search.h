@@ -53,8 +53,14 @@ public:
   /// FSDP of either kind they gather and scatter nothing in a microbatch; otherwise nothing is
   /// sharded over the ranks that divide the batch.
   virtual const StageSamples *sampleStages(const Shape &shape) = 0;
+  /// What these are at the least, from the program that is partitioned for the layout whose batch
+  /// is not divided; null where there are none. Nothing is sharded in them over the ranks that
+  /// divide the batch.
+  virtual const StageSamples *sampleUndivided(const Shape &shape) = 0;
   /// The same with every layer of every stage, equal ones too.
   virtual llvm::Expected<StagedProgram> stageWhole(const Shape &shape) = 0;
+  /// Seconds that this takes, by what was carried out until now.
+  virtual double estimateWhole(unsigned program) const = 0;
 };
 
 /// A plan that was simulated.
@@ -129,13 +135,17 @@ public:
   double boundLayout(const Layout &layout) const;
   /// Bytes that some rank of a layout holds at the least.
   double boundMemory(const Layout &layout) const;
+  /// What stages of few layers say of a plan; nothing where there are none.
+  PlanBound boundPlan(const Plan &plan);
 
 private:
+  struct Work;
   struct Entry;
   struct Item;
 
   llvm::Expected<Candidate> simulate(const Plan &plan, const StagedProgram &program, double best);
   std::vector<PlanBound> boundSchedules(const Shape &shape);
+  std::vector<PlanBound> boundUndivided(const Shape &shape);
   void refine(Entry &entry, size_t work);
   llvm::Error confirmSamples(const Shape &shape, const simulate::ProgramWork &whole, bool isExact);
   bool isLarge(unsigned program) const;
@@ -143,19 +153,22 @@ private:
   double findRoom(const Layout &layout) const;
   double boundMemory(const Shape &shape, const LayerTimes &times) const;
   void raiseBounds(Entry &entry, const LayerTimes &times);
+  void raiseBounds(Work &work, llvm::ArrayRef<PlanBound> schedules);
   void raiseUndivided(Entry &entry);
   void raiseRecomputed(Entry &entry, Recompute recompute);
+  void raiseSampled(Entry &entry, size_t work);
   double boundLayers(const Shape &shape);
   void check(const Entry &entry, const LayerTimes &before, const LayerTimes &now);
   bool open(Entry &entry);
   void close(Entry &entry, size_t work);
   void search(Entry &entry, size_t work);
-  bool tryLayout(Entry &entry);
-  void climb();
+  bool tryLayout(Entry &entry, unsigned maxWorse);
+  void searchFirst();
   void searchRest();
   void searchMemory();
   void finish();
-  bool isOver() const { return options.timer && options.timer->isOver(0); }
+  /// Whether there is time for no more than the reported plan with all of its layers.
+  bool isOver() const;
 
   const Space &space;
   const cost::Cluster &cluster;

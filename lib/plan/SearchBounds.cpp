@@ -69,6 +69,13 @@ std::vector<PlanBound> Search::boundSchedules(const Shape &shape) {
   return cleave::plan::boundSchedules(space, cluster, shape, *samples);
 }
 
+std::vector<PlanBound> Search::boundUndivided(const Shape &shape) {
+  const StageSamples *samples = programs.sampleUndivided(shape);
+  if (!samples)
+    return {};
+  return cleave::plan::boundSchedules(space, cluster, shape, *samples);
+}
+
 double Search::boundLayers(const Shape &shape) {
   const Layout &layout = shape.layout;
   double room = findRoom(layout);
@@ -86,23 +93,12 @@ double Search::boundLayers(const Shape &shape) {
   return bound;
 }
 
-/// Raises the bounds of a shape by what samples of its stages say.
-void Search::refine(Entry &entry, size_t number) {
-  Entry::Work &work = entry.works[number];
-  if (work.schedules)
-    return;
-  work.schedules = boundSchedules(work.shape);
-  if (work.schedules->empty() || options.isExhaustive)
+/// Raises the bounds of a shape by those of its schedules.
+void Search::raiseBounds(Work &work, llvm::ArrayRef<PlanBound> schedules) {
+  if (schedules.empty() || options.isExhaustive)
     return;
   PlanBound least{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
-  for (const PlanBound &bound : *work.schedules) {
-    // Nothing is known of one that cannot be built, and bounds of layers hold for what fits.
-    if (bound.seconds > 0 && bound.memory <= options.memory &&
-        bound.seconds < work.layers * (1 - rounding))
-      result.violations.push_back(describe(work.shape.layout) +
-                                  llvm::formatv("{0:e6} s by stages of few layers, bound {1:e6} s",
-                                                bound.seconds, work.layers)
-                                      .str());
+  for (const PlanBound &bound : schedules) {
     if (bound.memory <= options.memory)
       least.seconds = std::min(least.seconds, bound.seconds);
     least.memory = std::min(least.memory, bound.memory);
@@ -111,11 +107,53 @@ void Search::refine(Entry &entry, size_t number) {
   work.memory = std::max(work.memory, least.memory);
 }
 
+/// Raises the bounds of a shape by what samples of its stages say.
+void Search::refine(Entry &entry, size_t number) {
+  Work &work = entry.works[number];
+  if (work.schedules)
+    return;
+  work.schedules = boundSchedules(work.shape);
+  if (options.isExhaustive)
+    raiseSampled(entry, number);
+  for (auto [index, bound] : llvm::enumerate(*work.schedules)) {
+    PlanBound least;
+    if (work.undivided && !work.undivided->empty())
+      least = (*work.undivided)[index];
+    // Bounds of layers hold for what fits.
+    if (bound.memory <= options.memory)
+      least.seconds = std::max(least.seconds, work.layers);
+    if (bound.seconds > 0 && bound.seconds < least.seconds * (1 - rounding))
+      result.violations.push_back(describe(work.shape.layout) +
+                                  llvm::formatv("{0:e6} s by stages of few layers, bound {1:e6} s",
+                                                bound.seconds, least.seconds)
+                                      .str());
+    if (bound.memory < least.memory * (1 - rounding))
+      result.violations.push_back(
+          describe(work.shape.layout) +
+          llvm::formatv("{0:e6} bytes by stages of few layers, bound {1:e6} bytes", bound.memory,
+                        least.memory)
+              .str());
+  }
+  raiseBounds(work, *work.schedules);
+}
+
+/// The same by those of the program whose batch is not divided.
+void Search::raiseSampled(Entry &entry, size_t number) {
+  Work &work = entry.works[number];
+  if (work.undivided)
+    return;
+  work.undivided = boundUndivided(work.shape);
+  if (work.undivided->empty())
+    raiseRecomputed(entry, work.shape.recompute);
+  else
+    raiseBounds(work, *work.undivided);
+}
+
 /// Raises the bounds of a layout by what each layer takes and keeps.
 void Search::raiseBounds(Entry &entry, const LayerTimes &times) {
   double least = std::numeric_limits<double>::infinity();
   double room = findRoom(entry.report.layout);
-  for (Entry::Work &work : entry.works) {
+  for (Work &work : entry.works) {
     work.layers = std::max(work.layers, boundShape(space, cluster, work.shape, times, room));
     work.bound = std::max(work.bound, work.layers);
     work.memory = std::max(work.memory, boundMemory(work.shape, times));

@@ -10,19 +10,22 @@
 
 namespace cleave::plan {
 
+/// A layout in stages, and what is known of it.
+struct Search::Work {
+  Shape shape;
+  /// Seconds, infinite where it does not fit; bytes.
+  double bound = 0, memory = 0;
+  /// The bound by times of layers, of which further bounds are no less.
+  double layers = 0;
+  bool isDone = false;
+  /// By schedule, once samples of its stages were looked at: of the layout whose batch is not
+  /// divided, and of its own.
+  std::optional<std::vector<PlanBound>> undivided, schedules;
+};
+
 /// A layout and what is still to be looked at of it.
 struct Search::Entry {
   LayoutReport report;
-  struct Work {
-    Shape shape;
-    /// Seconds, infinite where it does not fit; bytes.
-    double bound = 0, memory = 0;
-    /// The bound by times of layers, of which further bounds are no less.
-    double layers = 0;
-    bool isDone = false;
-    /// By schedule, once samples of its stages were looked at.
-    std::optional<std::vector<PlanBound>> schedules;
-  };
   std::vector<Work> works;
   /// Whether the program whose batch is not divided was looked at, and what it says.
   bool hasUndivided = false;

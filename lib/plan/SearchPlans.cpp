@@ -21,13 +21,20 @@ llvm::Expected<Candidate> Search::simulate(const Plan &plan) {
   auto candidate = simulate(plan, staged->second, std::numeric_limits<double>::infinity());
   if (!candidate)
     return candidate;
-  candidate->bound = std::max(candidate->bound, boundLayers(plan.shape));
-  for (auto [name, bound] : llvm::zip(space.listSchedules(plan.shape), boundSchedules(plan.shape)))
-    if (name == plan.schedule) {
-      candidate->bound = std::max(candidate->bound, bound.seconds);
-      candidate->memoryBound = bound.memory;
-    }
+  PlanBound bound = boundPlan(plan);
+  candidate->bound = std::max({candidate->bound, boundLayers(plan.shape), bound.seconds});
+  candidate->memoryBound = bound.memory;
   return candidate;
+}
+
+PlanBound Search::boundPlan(const Plan &plan) {
+  PlanBound most;
+  for (const std::vector<PlanBound> &bounds :
+       {boundUndivided(plan.shape), boundSchedules(plan.shape)})
+    for (auto [name, bound] : llvm::zip(space.listSchedules(plan.shape), bounds))
+      if (name == plan.schedule)
+        most = {std::max(most.seconds, bound.seconds), std::max(most.memory, bound.memory)};
+  return most;
 }
 
 /// Compares the stages of a whole program to what follows for them from samples.
@@ -60,6 +67,9 @@ llvm::Error Search::confirmSamples(const Shape &shape, const simulate::ProgramWo
         (isExact && stage.savedBytes > sample->savedBytes + slack))
       return makeError("layers {0} to {1} keep {2} bytes, by samples {3}", begin, end - 1,
                        stage.savedBytes, sample->savedBytes);
+    if (stage.microbatchBytes < sample->microbatchBytes * (1 - rounding))
+      return makeError("layers {0} to {1} take {2} bytes while they run, by samples {3}", begin,
+                       end - 1, stage.microbatchBytes, sample->microbatchBytes);
     begin = end;
   }
   return llvm::Error::success();
@@ -82,6 +92,15 @@ llvm::Error Search::confirm(const Candidate &candidate, bool isExact) {
     return makeError("{0} bytes with one of equal layers, {1} bytes with all of them",
                      candidate.step.maxMemory(), whole->step.maxMemory());
   return llvm::Error::success();
+}
+
+bool Search::isOver() const {
+  // What is begun when the time is nearly over may take as long as a whole program again.
+  constexpr double spare = 2, most = 0.5;
+  if (!options.timer)
+    return false;
+  double whole = std::isinf(best) ? 0 : programs.estimateWhole(bestPlan.shape.layout.program);
+  return options.timer->isOver(std::min(spare * whole / options.timer->getLimit(), most));
 }
 
 /// The schedule of a plan, as --build-schedule makes it.

@@ -35,6 +35,7 @@ public:
     limit = value;
     return llvm::Error::success();
   }
+  double getLimit() const { return limit; }
   double getSeconds() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
   Clock::time_point getStart() const { return start; }
   Clock::time_point getDeadline() const {

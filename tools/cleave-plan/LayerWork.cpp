@@ -15,14 +15,19 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::plan;
 
+llvm::DenseSet<Value> plan::listParameters(func::FuncOp function) {
+  llvm::DenseSet<Value> parameters;
+  for (unsigned index = 0; index < function.getNumArguments(); ++index) {
+    train::RoleAttr role = train::getArgumentRole(function, index);
+    if (role && role.getKind() == train::RoleKind::Parameter)
+      parameters.insert(function.getArgument(index));
+  }
+  return parameters;
+}
+
 std::vector<std::pair<Operation *, cost::OpWork>> plan::listWork(func::FuncOp microbatch,
                                                                  bool isGlobal, bool isCut) {
-  llvm::DenseSet<Value> constant;
-  for (unsigned index = 0; index < microbatch.getNumArguments(); ++index) {
-    train::RoleAttr role = train::getArgumentRole(microbatch, index);
-    if (role && role.getKind() == train::RoleKind::Parameter)
-      constant.insert(microbatch.getArgument(index));
-  }
+  llvm::DenseSet<Value> constant = listParameters(microbatch);
   std::vector<std::pair<Operation *, cost::OpWork>> works;
   for (Operation &op : microbatch.front().without_terminator()) {
     if (llvm::all_of(op.getOperands(), [&](Value value) { return constant.contains(value); })) {

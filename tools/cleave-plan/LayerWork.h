@@ -9,6 +9,9 @@
 
 namespace cleave::plan {
 
+/// The arguments of a function that are parameters.
+llvm::DenseSet<mlir::Value> listParameters(mlir::func::FuncOp function);
+
 /// Ops that no pass after placement leaves out or moves out of the microbatch, and their work: all
 /// but copies, casts, and what depends on parameters alone. `isGlobal`: none that --partition may
 /// build otherwise either. `isCut`: what is recomputed is decided.

@@ -202,9 +202,10 @@ llvm::Expected<LayerTimes> PassRunner::partition(const Layout &layout) {
     if (!work)
       return work.takeError();
     known = partitioned.insert(known, {key, std::move(*work), {}});
-    for (Recompute each : allRecomputes)
-      if (auto found = recompute(key, each, Division::All))
-        known->recomputed[size_t(each)] = timeRecomputed(layout.program, *found, /*parts=*/1);
+    if (!hasStageSamples(layout.program))
+      for (Recompute each : allRecomputes)
+        if (auto found = recompute(key, each, Division::All))
+          known->recomputed[size_t(each)] = timeRecomputed(layout.program, *found, /*parts=*/1);
   }
   LayerTimes times = timeLayers(layout.program, known->work, layout, /*parts=*/1);
   times.recomputed = known->recomputed;
@@ -223,8 +224,8 @@ std::optional<LayerTimes> PassRunner::timeUndivided(const Layout &layout) {
   Undivided &known = findUndivided(layout);
   if (!known.work) {
     known.work.emplace();
-    // Of two neighbours that are equal nothing is asked here.
-    Samples samples = chooseSamples(layout.program, /*hasPairs=*/false);
+    // With neighbours that are equal the program serves samples of stages, too.
+    Samples samples = chooseSamples(layout.program, hasStageSamples(layout.program));
     auto module = place(known.layout, samples.kept);
     auto work = module ? describeLayers(*module, layout.program, samples, Division::ExceptBatch)
                        : llvm::Expected<LayerWork>(module.takeError());

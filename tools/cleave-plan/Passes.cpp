@@ -8,6 +8,7 @@
 #include "lib/pipeline/Stages.h"
 #include "lib/placement/Form.h"
 #include "lib/plan/Bound.h"
+#include "lib/solve/Timer.h"
 #include "tools/cleave-plan/Commands.h"
 #include "tools/cleave-plan/Run.h"
 
@@ -99,6 +100,10 @@ llvm::Expected<OwningOpRef<ModuleOp>> PassRunner::keep(unsigned program, const K
   return OwningOpRef<ModuleOp>(entry->second->clone());
 }
 
+int64_t PassRunner::countLayers(unsigned program, const Kept &kept) const {
+  return kept.empty() ? sources[program].facts.layers : llvm::count(kept, true);
+}
+
 llvm::Expected<ModuleOp> PassRunner::place(const Layout &layout, const Kept &kept) {
   Layout key = getPlacedPart(layout);
   auto found = llvm::find_if(
@@ -107,6 +112,10 @@ llvm::Expected<ModuleOp> PassRunner::place(const Layout &layout, const Kept &kep
     std::rotate(placed.begin(), found, std::next(found));
     return placed.front().module->get();
   }
+  for (const Refused &each : refused)
+    if (each.layout == key && each.kept == kept)
+      return makeError("{0}", each.reason);
+  solve::Timer timer;
   Source &source = sources[layout.program];
   auto shortened = keep(layout.program, kept);
   if (!shortened)
@@ -121,10 +130,13 @@ llvm::Expected<ModuleOp> PassRunner::place(const Layout &layout, const Kept &kep
     llvm::raw_fd_ostream os(path, code);
     os << llvm::json::Value(makePlacements(key, source));
   }
-  if (llvm::Error error = runPasses(module->get(), listPlacing(key, path)))
-    return std::move(error);
+  if (llvm::Error error = runPasses(module->get(), listPlacing(key, path))) {
+    refused.push_back({key, kept, llvm::toString(std::move(error))});
+    return makeError("{0}", refused.back().reason);
+  }
   ++numPartitioned;
-  numLayers += kept.empty() ? source.facts.layers : llvm::count(kept, true);
+  numLayers += countLayers(layout.program, kept);
+  placeSeconds += timer.getSeconds();
   placed.push_front({key, kept, std::move(module)});
   if (placed.size() > maxPlaced)
     placed.pop_back();
@@ -167,8 +179,7 @@ PassRunner::Stages PassRunner::chooseStages(const Shape &shape, bool isWhole) co
   return stages;
 }
 
-/// The distances of groups on a mesh whose axes lie the other way round.
-static void reorderGroups(const Layout &layout, simulate::ProgramWork &work) {
+void plan::reorderGroups(const Layout &layout, simulate::ProgramWork &work) {
   for (simulate::ProcessGroup &group : work.groups) {
     llvm::SmallVector<llvm::StringRef> axes;
     llvm::StringRef(group.axes).split(axes, ", ");
@@ -185,9 +196,13 @@ llvm::Expected<StagedProgram> PassRunner::stageWhole(const Shape &shape) {
   return stage(shape, chooseStages(shape, /*isWhole=*/true));
 }
 
-/// The stages of a layout's microbatch, once they are cut; one of a program that is not.
-static llvm::Expected<std::vector<train::ProgramFunctions>> listStages(ModuleOp module,
-                                                                       bool isCut) {
+double PassRunner::estimateWhole(unsigned program) const {
+  double layer = placeSeconds / double(std::max<int64_t>(numLayers, 1)) +
+                 stageSeconds / double(std::max<int64_t>(numStagedLayers, 1));
+  return layer * double(sources[program].facts.layers);
+}
+
+llvm::Expected<std::vector<train::ProgramFunctions>> plan::listStages(ModuleOp module, bool isCut) {
   Diagnostics diagnostics(module.getContext());
   if (isCut) {
     auto stages = pipeline::getStages(module);
@@ -201,80 +216,11 @@ static llvm::Expected<std::vector<train::ProgramFunctions>> listStages(ModuleOp 
   return std::vector<train::ProgramFunctions>{std::move(*program)};
 }
 
-/// Carries out stages that begin with these layers.
-llvm::Error PassRunner::sampleStages(const Shape &shape, const Kept &kept, ArrayRef<int64_t> cuts,
-                                     StageSamples &samples) {
-  auto global = place(shape.layout, kept);
-  if (!global)
-    return global.takeError();
-  const Source &source = sources[shape.layout.program];
-  OwningOpRef<ModuleOp> module(global->clone());
-  if (llvm::Error error = runPasses(*module, listStaging(shape, source, cuts)))
-    return error;
-  auto stages = listStages(*module, !cuts.empty());
-  if (!stages)
-    return stages.takeError();
-  Diagnostics diagnostics(module->getContext());
-  auto work = pipeline::measureStages(*stages, {});
-  if (failed(work))
-    return diagnostics.makeError("the stages cannot be measured");
-  if (shape.layout.dataInside)
-    reorderGroups(shape.layout, *work);
-  int64_t begin = 0, layers = source.facts.layers;
-  SmallVector<int64_t> ends(cuts);
-  ends.push_back(layers);
-  for (auto [end, stage] : llvm::zip_equal(ends, describeStages(cluster, *work))) {
-    int64_t count = 0; // of its layers, those that are there and are equal to others
-    for (int64_t layer = std::max<int64_t>(begin, 1); layer < std::min(end, layers - 1); ++layer)
-      count += int64_t(kept[size_t(layer)]);
-    samples.add(begin == 0, count, end == layers, stage);
-    begin = end;
-  }
-  return llvm::Error::success();
-}
-
-const StageSamples *PassRunner::sampleStages(const Shape &shape) {
-  Shape key;
-  key.layout = shape.layout;
-  key.layout.pipeline = 1;
-  // FSDP is another program, of which --partition-joint keeps and recomputes other values. How
-  // often parameters are gathered, and where optimizer states lie, changes nothing else.
-  key.layout.sharding = isFsdp(shape.layout) ? Sharding::FsdpOnce : Sharding::Replicated;
-  key.recompute = shape.recompute;
-  key.splitsBackward = shape.splitsBackward;
-  key.chunks = shape.numStages() > 1 ? 2 : 1;
-  for (const Sampled &known : sampled)
-    if (known.shape == key)
-      return known.samples.get();
-  sampled.push_back({key, nullptr});
-  const std::optional<Layers> &known = layers[key.layout.program];
-  int64_t last = known ? known->size() - 1 : 0;
-  for (int64_t layer = 1; layer < last; ++layer)
-    if (known->getClass(layer) != known->getClass(1))
-      return nullptr;
-  if (last < 5)
-    return nullptr; // as well carried out
-  Kept kept(size_t(known->size()), false);
-  for (int64_t layer : {int64_t(0), int64_t(1), int64_t(2), int64_t(3), last})
-    kept[size_t(layer)] = true;
-  // Those that are cut: first|3|last, first|1|2|last, first+1|2+last, first+2|1+last.
-  std::vector<std::vector<int64_t>> cuts = {{1, last}, {1, 2, last}, {2}, {3}};
-  if (key.chunks == 1)
-    cuts = {{}, {1, last}, {1, 2, last}};
-  auto samples = std::make_unique<StageSamples>(known->size());
-  for (const std::vector<int64_t> &each : cuts)
-    if (llvm::Error error = sampleStages(key, kept, each, *samples)) {
-      llvm::consumeError(std::move(error)); // such plans are refused, or looked at one by one
-      return nullptr;
-    }
-  sampled.back().samples = std::move(samples);
-  return sampled.back().samples.get();
-}
-
 llvm::Expected<StagedProgram> PassRunner::stage(const Shape &shape, const Stages &chosen) {
   auto global = place(shape.layout, chosen.kept);
   if (!global)
     return global.takeError();
+  solve::Timer timer;
   const Source &source = sources[shape.layout.program];
   auto module = std::make_shared<OwningOpRef<ModuleOp>>(global->clone());
   if (llvm::Error error = runPasses(module->get(), listStaging(shape, source, chosen.cuts)))
@@ -288,6 +234,8 @@ llvm::Expected<StagedProgram> PassRunner::stage(const Shape &shape, const Stages
   auto work = pipeline::measureStages(*carried, options);
   if (failed(work))
     return diagnostics.makeError("the stages cannot be measured");
+  numStagedLayers += countLayers(shape.layout.program, chosen.kept);
+  stageSeconds += timer.getSeconds();
   if (shape.layout.dataInside)
     reorderGroups(shape.layout, *work);
   StagedProgram program;

@@ -20,6 +20,12 @@ inline bool isFsdp(const Layout &layout) {
 /// how far those of a group are apart.
 Layout getPlacedPart(Layout layout);
 
+/// The stages of a microbatch, once they are cut; one of a program that is not.
+llvm::Expected<std::vector<train::ProgramFunctions>> listStages(mlir::ModuleOp module, bool isCut);
+
+/// Sets the distances of groups for a mesh on which ranks of the batch are neighbours.
+void reorderGroups(const Layout &layout, simulate::ProgramWork &work);
+
 /// Runs the passes of plans on the exports, and measures what comes out. Of stages with equal
 /// layers only one is carried out: it tells all. A program is partitioned once for all plans that
 /// place it alike.
@@ -39,7 +45,9 @@ public:
   llvm::Expected<LayerTimes> partition(const Layout &layout) override;
   llvm::Expected<StagedProgram> stage(const Shape &shape) override;
   llvm::Expected<StagedProgram> stageWhole(const Shape &shape) override;
+  double estimateWhole(unsigned program) const override;
   const StageSamples *sampleStages(const Shape &shape) override;
+  const StageSamples *sampleUndivided(const Shape &shape) override;
 
   /// How many programs were partitioned, and how many layers they had.
   unsigned numPartitioned = 0;
@@ -61,11 +69,21 @@ private:
   };
 
   llvm::Expected<mlir::ModuleOp> place(const Layout &layout, const Kept &kept);
+  int64_t countLayers(unsigned program, const Kept &kept) const;
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> keep(unsigned program, const Kept &kept) const;
   Stages chooseStages(const Shape &shape, bool isWhole) const;
   llvm::Expected<StagedProgram> stage(const Shape &shape, const Stages &stages);
-  llvm::Error sampleStages(const Shape &shape, const Kept &kept, llvm::ArrayRef<int64_t> cuts,
-                           StageSamples &samples);
+  /// A program of few layers, cut at these.
+  struct SampledWork {
+    std::vector<int64_t> cuts;
+    simulate::ProgramWork work;
+  };
+  bool hasStageSamples(unsigned program) const;
+  const StageSamples *sample(const Shape &shape, const Layout &from, bool isLeast);
+  llvm::Expected<std::vector<SampledWork>> measureSamples(const Shape &shape, bool isLeast);
+  void divideWork(simulate::ProgramWork &work, int64_t parts) const;
+  StageSamples describeSamples(const Layout &layout, std::vector<SampledWork> works,
+                               int64_t parts) const;
   /// One layer of each kind by itself and, where they are asked for and there are, two neighbours
   /// of the kind.
   struct Samples {
@@ -111,14 +129,26 @@ private:
   std::vector<Partitioned> partitioned;
   std::vector<Undivided> undivided;
   std::deque<Placed> placed; // the last used first
+  /// Why a pass refused.
+  struct Refused {
+    Layout layout;
+    Kept kept;
+    std::string reason;
+  };
+  std::vector<Refused> refused;
+  /// What placing took, and staging, and of how many layers.
+  double placeSeconds = 0, stageSeconds = 0;
+  int64_t numStagedLayers = 0;
   /// Exports with some of their layers, by program and by layers.
   mutable std::map<std::pair<unsigned, Kept>, mlir::OwningOpRef<mlir::ModuleOp>> shortened;
-  /// Null where there are none.
+  /// By shape what was carried out of it; nothing where a pass refused. By layout what follows.
   struct Sampled {
     Shape shape;
-    std::unique_ptr<StageSamples> samples;
+    bool isLeast;
+    std::vector<SampledWork> works;
+    std::deque<std::pair<Layout, StageSamples>> samples;
   };
-  std::vector<Sampled> sampled;
+  std::deque<Sampled> sampled;
 };
 
 } // namespace cleave::plan

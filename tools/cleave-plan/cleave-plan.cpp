@@ -137,7 +137,7 @@ public:
   llvm::Error run() {
     std::vector<Layout> layouts = space.listLayouts();
     // A program that is partitioned serves several plans: they take less time than that.
-    const unsigned plansOfLayout = std::clamp(sampleOption / 50, 1u, 16u);
+    const unsigned plansOfLayout = std::clamp(sampleOption / 50, 1u, 64u);
     for (unsigned tries = 0; !isFull() && tries < 100 * sampleOption; ++tries) {
       const Layout &layout = layouts[random() % layouts.size()];
       std::vector<Shape> shapes = space.listShapes(layout);
@@ -153,7 +153,7 @@ public:
         if (llvm::Error error = check(shapes[random() % shapes.size()]))
           return error;
         // A layout that passes refuse, or that never fits, is left.
-        if (numSimulated >= before + plansOfLayout || (count == 3 && numSimulated == before))
+        if (numSimulated >= before + plansOfLayout || (count == 15 && numSimulated == before))
           break;
       }
     }
@@ -177,6 +177,11 @@ private:
   }
 
   llvm::Error check(const Plan &plan) {
+    // Of those that surely do not fit a few are enough.
+    if (search.boundPlan(plan).memory > memory && random() % 16) {
+      ++numTooLarge;
+      return llvm::Error::success();
+    }
     auto candidate = search.simulate(plan);
     if (!candidate) {
       llvm::consumeError(candidate.takeError());

@@ -51,6 +51,9 @@ struct StageWork {
   double savedBytes = 0, heldBytes = 0;
   /// Bytes that a function takes beside them at the most, while it runs.
   double workBytes = 0;
+  /// The same of the functions of a microbatch alone, without those of a backward in halves: how
+  /// much is there before and after these depends on how many layers the stage has.
+  double microbatchBytes = 0;
   StateBytes state;
   /// Buckets that are reduced, and the reduce function if there is one: a schedule has an action
   /// for each.

@@ -1,7 +1,11 @@
 // Stages of any length follow from those that were measured, and never take less than these say.
 #include "lib/plan/Samples.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include "gtest/gtest.h"
+
+#include <cmath>
 
 using namespace cleave;
 using namespace cleave::plan;
@@ -17,7 +21,7 @@ StageSample makeStage(double forward, double saved) {
 
 /// Twelve layers: what the first takes besides is 5, the last 7, each equal one 3, a stage once 1.
 StageSamples makeSamples() {
-  StageSamples samples(12);
+  StageSamples samples(12, /*isSharded=*/false);
   samples.add(true, 0, false, makeStage(6, 50));
   samples.add(true, 1, false, makeStage(9, 60));
   samples.add(true, 2, false, makeStage(12, 70));
@@ -64,11 +68,74 @@ TEST(Samples, WhatTheLastLayerAddsCounts) {
 }
 
 TEST(Samples, TooFewSayNothing) {
-  StageSamples samples(12);
+  StageSamples samples(12, /*isSharded=*/false);
   EXPECT_FALSE(samples.get(1, 2));
   samples.add(false, 1, false, makeStage(4, 10));
   EXPECT_TRUE(samples.get(4, 5));
   EXPECT_FALSE(samples.get(4, 6));
   EXPECT_FALSE(samples.get(0, 2));
+}
+
+/// Two ranks of a pipeline, whose stages others divide by 4 along the batch.
+TEST(Samples, MemoryFollowsFromWhatIsSharded) {
+  Space space;
+  space.ranks = 8;
+  ProgramFacts facts;
+  facts.layers = 12;
+  facts.microbatches = 2;
+  facts.batch = 4;
+  space.programs.push_back(facts);
+  auto bound = [&](Sharding sharding, bool areShards, int64_t chunks = 1) {
+    StageSamples samples(12, areShards);
+    for (bool isFirst : {false, true})
+      for (bool isLast : {false, true})
+        for (int64_t count : {5, 11}) {
+          StageSample stage = makeStage(1, 0);
+          stage.parameterBytes = 400, stage.gradientBytes = 40, stage.stateBytes = 4;
+          stage.microbatchBytes = 0.5;
+          samples.add(isFirst, count, isLast, stage);
+        }
+    Layout layout;
+    layout.data = 4;
+    layout.pipeline = 2;
+    layout.sharding = sharding;
+    Shape shape{layout};
+    shape.chunks = chunks;
+    shape.splitsBackward = chunks > 1;
+    return boundSchedules(space, cost::Cluster(), shape, samples);
+  };
+  // Of parameters and states that are in shards already nothing is divided again.
+  for (auto [sharding, areShards, bytes] : {std::tuple(Sharding::Replicated, false, 444.5),
+                                            {Sharding::Zero1, false, 441.5},
+                                            {Sharding::FsdpOnce, false, 141.5},
+                                            {Sharding::Fsdp, false, 111.5},
+                                            {Sharding::FsdpOnce, true, 444.5},
+                                            {Sharding::Fsdp, true, 414.5}})
+    for (const PlanBound &each : bound(sharding, areShards))
+      EXPECT_NEAR(each.memory, bytes, 1e-3);
+  // Stages of three layers do not follow from these.
+  EXPECT_TRUE(bound(Sharding::Replicated, false, 2).empty());
+}
+
+TEST(Samples, ScheduleThatCannotBeBuiltHasNoTime) {
+  Space space;
+  space.ranks = 4;
+  ProgramFacts facts;
+  facts.layers = 12;
+  facts.microbatches = 4; // dualpipev needs one a stage
+  space.programs.push_back(facts);
+  Shape shape;
+  shape.layout.pipeline = 4;
+  shape.chunks = 2;
+  shape.splitsBackward = true;
+  std::vector<std::string> names = space.listSchedules(shape);
+  std::vector<PlanBound> bounds = boundSchedules(space, cost::Cluster(), shape, makeSamples());
+  ASSERT_EQ(bounds.size(), names.size());
+  for (auto [name, bound] : llvm::zip(names, bounds)) {
+    bool isBuilt = bool(llvm::expectedToOptional(orderPasses({shape, name}, space, 8)));
+    EXPECT_EQ(std::isinf(bound.seconds), !isBuilt) << name;
+    EXPECT_EQ(std::isinf(bound.memory), !isBuilt) << name;
+    EXPECT_EQ(isBuilt, name != "dualpipev") << name;
+  }
 }
 } // namespace
