@@ -6,8 +6,8 @@
 The programs are those of test/e2e/local_pairs.py, the changes those of local_mutants.py; NumPy runs each on all ranks
 in float64, on three sets of inputs. Each is tried without types, and with those of the right program where there are
 any: what `cleave-opt --check-spmd-types` accepts is proved, too. First come all single changes, then programs with two
-changes, of which the second one is of a kind that is drawn, rare kinds more often. With --log every program of a round
-is kept in FILE, and a later run goes on from there. Prints Markdown; --write puts it into
+changes, of which the second one is of a kind that is drawn: more often of those of which there are fewer than --each, in
+the programs that can have such. With --log every program of a round is kept in FILE, and a later run goes on from there. Prints Markdown; --write puts it into
 bench/results/proof_mutants.md. Ends with status 1 if a program that differs was proved.
 """
 
@@ -35,12 +35,6 @@ import numpy as np  # noqa: E402
 
 PAIRS = 100  # of changes in one program, tried in each round but the first
 TOLERANCE = 1e-9
-RARE = {
-    "regroup a collective", "shift a slice", "swap microbatches", "wrong axis", "wrong count", "wrong dimension",
-    "wrong group", "wrong mask offset", "wrong number", "wrong seed", "wrong shift", "double a collective",
-    "drop a collective", "move a collective",
-}  # can be made in few programs or places, and are drawn more often there
-
 
 def fits(program, wanted):
     """Whether all shapes fit, and the results have the types that they had."""
@@ -51,8 +45,8 @@ def fits(program, wanted):
     return [types[value] for value, _ in program.results] == wanted
 
 
-def variants(local, number):
-    """(kind, program): in round 0 every change, later pairs of changes, by the last one's kind."""
+def variants(local, number, short=frozenset()):
+    """(kind, program): in round 0 every change, later pairs of changes, by the last one's kind, more of `short` ones."""
     types = local.local_types()
     wanted = [types[value] for value, _ in local.results]
     singles = [(kind, mutant) for kind, mutant in local_mutants.mutants(local) if fits(mutant, wanted)]
@@ -65,7 +59,7 @@ def variants(local, number):
         for kind, mutant in local_mutants.mutants(chosen.choice(singles)[1]):
             by_kind[kind].append(mutant)
         kinds = sorted(by_kind)
-        (kind,) = chosen.choices(kinds, [12 if kind in RARE else 1 for kind in kinds])
+        (kind,) = chosen.choices(kinds, [12 if kind in short else 1 for kind in kinds])
         mutant = chosen.choice(by_kind[kind])
         if fits(mutant, wanted):
             yield kind, mutant
@@ -166,12 +160,12 @@ def prove(build, whole, mutants, is_typed=False):
     return [named.get(f"m{i}") for i in range(len(mutants))]
 
 
-def run_round(build, whole, local, number, is_typed):
+def run_round(build, whole, local, number, is_typed, short=frozenset()):
     """Counts by kind of one program's round, and the texts of what was proved though it differs."""
     alone = dataclasses.replace(whole, mesh=tuple((axis, 1) for axis, _ in whole.mesh))
     if is_typed:
         local = local_types.typed(local)
-    made = list(variants(local, number))
+    made = list(variants(local, number, short))
     mutants = [mutant for _, mutant in made]
     refused = refused_by_types(build, mutants) if is_typed else [False] * len(made)
     accepted = [mutant for mutant, is_refused in zip(mutants, refused, strict=True) if not is_refused]
@@ -268,12 +262,18 @@ def main():
     rows = [row for row in read(options.log) if row["program"] in programs]
     done = {(row["program"], row["round"], row["typed"]) for row in rows}
     number = 0
-    while number == 0 or is_short(rows, options):
+    while number == 0 or sum(kinds_of(rows).values()) < options.mutants or short_kinds(rows, options.each):
+        # Of what came before this round, also where it goes on.
+        before = [row for row in rows if row["round"] < number]
+        short = short_kinds(before, options.each) if number else set()
         for name, (whole, local) in programs.items():
+            of_program = kinds_of(row for row in before if row["program"] == name)
             for is_typed in (False, True):
                 if (name, number, is_typed) in done or (is_typed and name not in typed):
                     continue
-                row = run_round(options.build, whole, local, number, is_typed)
+                if short and not short & set(of_program):
+                    continue
+                row = run_round(options.build, whole, local, number, is_typed, short)
                 rows.append(row)
                 if options.log:
                     with options.log.open("a") as log:
@@ -294,12 +294,18 @@ def main():
     return 1 if wrong else 0
 
 
-def is_short(rows, options):
+def kinds_of(rows):
+    """How many there are of each kind of change."""
     made = collections.Counter()
     for row in rows:
         for kind, counts in row["kinds"].items():
             made[kind] += counts["made"]
-    return sum(made.values()) < options.mutants or min(made.values(), default=0) < options.each
+    return made
+
+
+def short_kinds(rows, each):
+    """The kinds of which there are fewer."""
+    return {kind for kind, count in kinds_of(rows).items() if count < each}
 
 
 if __name__ == "__main__":

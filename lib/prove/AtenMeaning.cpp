@@ -109,8 +109,9 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
           bounds.low &= own.low;
           bounds.high &= own.high;
         }
-        sum = terms.add(std::move(sum), scaled);
+        llvm::append_range(sum, scaled);
       }
+      sum = terms.normalize(std::move(sum));
       return isReal ? fractions.sum(std::move(sum)) : sum;
     });
     return isNumber ? result : opaque(op->getResult(0).getType());

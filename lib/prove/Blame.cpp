@@ -348,9 +348,17 @@ void Blame::explain(ArrayRef<std::pair<const Result *, size_t>> failed,
   for (const Result *result : proved)
     right.push_back(result->returned);
   Values believable = collectSlice(right);
+  SmallVector<mlir::Value> returned;
+  llvm::SmallDenseSet<const Result *> first;
+  for (auto [result, number] : failed)
+    if (++explained[result->part.function] <= kExplained) {
+      first.insert(result);
+      returned.push_back(result->returned);
+    }
+  compareBackwards(returned);
   for (auto [result, number] : failed) {
     Ops named;
-    if (++explained[result->part.function] > kExplained) {
+    if (!first.contains(result)) {
       candidates.push_back({});
       continue;
     }

@@ -47,7 +47,7 @@ private:
 
   Prover &prover;
   Terms &terms;
-  bool triesRepairs;
+  bool triesRepairs, comparesTotals = true;
   /// The float values of GLOBAL by what they are made of, whatever their places and factor.
   llvm::StringMap<llvm::SmallVector<mlir::Value, 2>> counterparts;
   llvm::DenseMap<mlir::Value, Status> known;
@@ -58,14 +58,15 @@ private:
   /// The tensor of numbers, of which indices and marks are none.
   static mlir::RankedTensorType numbersOf(mlir::Value value);
   mlir::Value sourceOf(mlir::Value value) const;
-  std::string signatureOf(const Meaning &meaning, Rational &first) const;
   Status statusOf(mlir::Value value);
+  void compareBackwards(llvm::ArrayRef<mlir::Value> values);
   Status compare(const Tensor &found, mlir::RankedTensorType type);
   Status compareToWholes(const Tensor &found, mlir::RankedTensorType type);
   bool liesAs(const Tensor &found, llvm::ArrayRef<int64_t> shape, const Tensor &expected,
               llvm::SmallVector<int64_t> whole, Rational factor,
               llvm::SmallVectorImpl<int> &layout);
   bool isInner(const Tensor &found) const;
+  bool isNew(const Meaning &meaning) const;
 
   Values collectSlice(llvm::ArrayRef<mlir::Value> values);
   static Ops producersOf(const Values &values);

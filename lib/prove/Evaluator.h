@@ -124,6 +124,11 @@ private:
                                      llvm::ArrayRef<const Tensor *> operands);
   std::optional<Tensor> build(mlir::Operation *op, const sharding::ShardingRule &rule,
                               const Factors &factors, unsigned result, Build build);
+  /// Of an op of elements: what `make` makes of one of each operand. Nothing where it makes
+  /// nothing, or the op reads along a dimension.
+  std::optional<Tensor>
+  buildElements(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                llvm::function_ref<std::optional<Meaning>(llvm::ArrayRef<Meaning>)> make);
   bool evaluateByRule(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
                       std::vector<Tensor> &results);
 

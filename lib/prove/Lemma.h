@@ -27,6 +27,7 @@ namespace cleave::prove {
   X(SumInwards, "sum-inwards", "a sum of values of a linear op is the op's value of the sum")      \
   X(RowsOfPart, "rows-of-part", "what says which row of a part is named says which row of the whole") \
   X(LikeTerms, "like-terms", "of equal terms the coefficients are added")                          \
+  X(LongSum, "long-sum", "a long sum is one value, whatever the order of its summands")             \
   X(JoinedIntervals, "joined-intervals", "what holds before a place and behind it holds everywhere") \
   X(PlacesAdd, "places-add", "places are integers: sums of them and of numbers are places")        \
   X(FactorOfLinear, "factor-of-linear", "a factor of a linear op's operand is one of its value")   \

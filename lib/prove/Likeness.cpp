@@ -16,24 +16,6 @@ RankedTensorType Blame::numbersOf(mlir::Value value) {
   return type && !isa<IntegerType>(type.getElementType()) ? type : RankedTensorType();
 }
 
-/// The terms with their factors, relative to the `first` one's.
-std::string Blame::signatureOf(const Meaning &meaning, Rational &first) const {
-  SmallVector<std::pair<TermId, Rational>> parts;
-  for (const Summand &summand : meaning)
-    parts.push_back({summand.reference.term, summand.coefficient});
-  llvm::sort(parts, [](const auto &a, const auto &b) {
-    return a.first != b.first ? a.first < b.first : a.second < b.second;
-  });
-  first = parts.empty() ? Rational(1) : parts.front().second;
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  for (auto &[term, factor] : parts) {
-    Rational relative = factor / first;
-    os << term << '*' << relative.num << '/' << relative.den << ' ';
-  }
-  return text;
-}
-
 /// Whether `found` is `factor` times `expected`, in some way to lie over the axes from
 /// `layout.size()` on.
 bool Blame::liesAs(const Tensor &found, ArrayRef<int64_t> shape, const Tensor &expected,
@@ -99,30 +81,32 @@ bool Blame::isInner(const Tensor &found) const {
   if (term.kind == Term::Kind::Leaf || !summand.guards.empty() ||
       !(summand.coefficient == Rational(1)))
     return false;
-  for (auto [index, size] : llvm::zip(summand.reference.indices, term.sizes)) {
-    SmallVector<Index::Part> parts(index.getParts());
-    llvm::sort(parts, [](const auto &a, const auto &b) { return a.coefficient < b.coefficient; });
-    int64_t stride = 1;
-    for (const Index::Part &part : parts) {
-      if (part.coefficient != stride)
-        return false;
-      stride *= terms.variables.getSize(part.var);
-    }
-    if (index.getConstant() != 0 || stride != size)
-      return false;
-  }
-  return true;
+  return terms.isWhole(summand.reference);
+}
+
+/// Whether it has terms that GLOBAL has not.
+bool Blame::isNew(const Meaning &meaning) const {
+  return llvm::any_of(meaning, [&](const Summand &summand) {
+    return summand.reference.term >= prover.numGlobalTerms;
+  });
 }
 
 /// As it is, or as a term of a sum over an axis, or over all.
 Blame::Status Blame::compare(const Tensor &found, RankedTensorType type) {
   Status status = compareToWholes(found, type);
-  if (status.likeness != Likeness::Unlike || found.meaning.empty())
+  if (status.likeness != Likeness::Unlike || found.meaning.empty() || !comparesTotals)
     return status;
   auto tryTotal = [&](ArrayRef<unsigned> summed) {
+    auto sum = [&](Meaning meaning) {
+      for (unsigned axis : summed)
+        meaning = terms.sum(std::move(meaning), prover.axes[axis].digits);
+      return meaning;
+    };
+    // One summand often shows that no value of GLOBAL is the sum.
+    if (isNew(sum(terms.partOf(found.meaning))))
+      return false;
     Tensor total = found;
-    for (unsigned axis : summed)
-      total.meaning = terms.sum(std::move(total.meaning), prover.axes[axis].digits);
+    total.meaning = sum(std::move(total.meaning));
     Status other = compareToWholes(total, type);
     if (other.likeness != Likeness::Alike || other.layout.empty())
       return false;
@@ -133,7 +117,7 @@ Blame::Status Blame::compare(const Tensor &found, RankedTensorType type) {
   };
   SmallVector<unsigned> all;
   for (unsigned axis = 0; axis < prover.axes.size(); ++axis)
-    if (prover.axes[axis].size > 1) {
+    if (prover.axes[axis].size > 1 && mayBeTermOf(found, prover.axes[axis].digits)) {
       all.push_back(axis);
       if (tryTotal(axis))
         return status;
@@ -147,9 +131,7 @@ Blame::Status Blame::compareToWholes(const Tensor &found, RankedTensorType type)
   Status status;
   if (found.meaning.empty())
     return status;
-  if (llvm::any_of(found.meaning, [&](const Summand &summand) {
-        return summand.reference.term >= prover.numGlobalTerms;
-      }))
+  if (isNew(found.meaning))
     return status;
   Rational first;
   auto like = counterparts.find(signatureOf(found.meaning, first));
@@ -223,4 +205,32 @@ Blame::Status Blame::statusOf(mlir::Value value) {
   }
   known[value] = status;
   return status;
+}
+
+/// Compares what these values depend on, as far back as it is unlike. Sums over axes are long to
+/// take in deep programs: they are compared of what is unlike first.
+void Blame::compareBackwards(ArrayRef<mlir::Value> values) {
+  constexpr size_t kTotals = 512;
+  Values unlike;
+  comparesTotals = false;
+  auto add = [&](mlir::Value value) {
+    if (!statusOf(value).isFine())
+      unlike.insert(sourceOf(value));
+  };
+  llvm::for_each(values, add);
+  for (unsigned i = 0; i < unlike.size(); ++i)
+    if (Operation *op = unlike[i].getDefiningOp())
+      llvm::for_each(op->getOperands(), add);
+  comparesTotals = true;
+  SmallVector<mlir::Value> order(unlike.begin(), unlike.end());
+  auto placeOf = [&](mlir::Value value) {
+    Operation *op = value.getDefiningOp();
+    return op ? places.lookup(op) : 0;
+  };
+  llvm::stable_sort(order, [&](mlir::Value a, mlir::Value b) { return placeOf(a) < placeOf(b); });
+  order.resize(std::min(order.size(), kTotals));
+  for (mlir::Value value : order)
+    known.erase(value);
+  for (mlir::Value value : order)
+    statusOf(value);
 }

@@ -306,42 +306,35 @@ std::optional<Tensor> Evaluator::lookUp(Operation *op, ArrayRef<const Tensor *> 
 
 /// `masked_fill(self, mask, 0)`: zero where marked.
 std::optional<Tensor> Evaluator::zeroWhereMarked(Operation *op, ArrayRef<const Tensor *> operands) {
-  sharding::ShardingRule rule = sharding::getShardingRule(op);
-  std::optional<Factors> factors = cutOperands(op, rule, operands);
-  if (!factors)
-    return std::nullopt;
-  bool fails = false;
-  std::optional<Tensor> result =
-      build(op, rule, *factors, 0, [&](ArrayRef<Meaning> meanings, const Extent &) {
-        Meaning kept;
-        for (const Summand &summand : meanings[0]) {
-          // A product with what says which row is named, or that the row is one that was marked.
-          bool isKept = false, isGone = false;
-          const Term &term = terms.get(summand.reference.term);
-          if (term.kind == Term::Kind::Op && term.readSizes.empty())
-            for (const Meaning &factor : terms.getOperands(summand.reference)) {
-              const Term *inner = asOp(factor);
-              if (!inner || isKept || isGone)
-                continue;
-              Core core = inner->core;
-              Meaning operand = terms.getOperands(factor[0].reference)[0];
-              SmallVector<Guard> guards;
-              if (core.tag == Core::Tag::Marked &&
-                  (terms.areEqual(operand, meanings[1]) || terms.breaks(Lemma::ZeroWhereMarked))) {
-                isGone = true;
-              } else if (core.tag == Core::Tag::IsZero &&
-                         unmarkedWhere(operand, meanings[1], guards)) {
-                Summand part = summand;
-                llvm::append_range(part.guards, guards);
-                kept.push_back(std::move(part));
-                isKept = true;
-              }
-            }
-          fails |= !isKept && !isGone;
+  return buildElements(op, operands, [&](ArrayRef<Meaning> meanings) -> std::optional<Meaning> {
+    Meaning kept;
+    for (const Summand &summand : meanings[0]) {
+      // A product with what says which row is named, or that the row is one that was marked.
+      bool isKept = false, isGone = false;
+      const Term &term = terms.get(summand.reference.term);
+      if (term.kind == Term::Kind::Op && term.readSizes.empty())
+        for (const Meaning &factor : terms.getOperands(summand.reference)) {
+          const Term *inner = asOp(factor);
+          if (!inner || isKept || isGone)
+            continue;
+          Core core = inner->core;
+          Meaning operand = terms.getOperands(factor[0].reference)[0];
+          SmallVector<Guard> guards;
+          if (core.tag == Core::Tag::Marked &&
+              (terms.areEqual(operand, meanings[1]) || terms.breaks(Lemma::ZeroWhereMarked))) {
+            isGone = true;
+          } else if (core.tag == Core::Tag::IsZero && unmarkedWhere(operand, meanings[1], guards)) {
+            Summand part = summand;
+            llvm::append_range(part.guards, guards);
+            kept.push_back(std::move(part));
+            isKept = true;
+          }
         }
-        return terms.normalize(std::move(kept));
-      });
-  return fails ? std::nullopt : result;
+      if (!isKept && !isGone)
+        return std::nullopt;
+    }
+    return terms.normalize(std::move(kept));
+  });
 }
 
 //===----------------------------------------------------------------------===//

@@ -13,17 +13,16 @@ static void collectVars(const Index &index, SmallVector<Var> &vars) {
       vars.push_back(part.var);
 }
 
-Reference Terms::wrap(const Meaning &meaning) {
-  if (meaning.size() == 1 && meaning[0].coefficient == Rational(1) && meaning[0].bound.empty() &&
-      meaning[0].guards.empty())
-    return meaning[0].reference;
+Reference Terms::wrap(Meaning body) {
+  if (body.size() == 1 && body[0].coefficient == Rational(1) && body[0].bound.empty() &&
+      body[0].guards.empty())
+    return body[0].reference;
 
-  Meaning body = meaning;
   // An order that does not depend on how variables are numbered, as far as possible.
   auto shape = [&](const Summand &summand) {
     std::string text;
     llvm::raw_string_ostream stream(text);
-    stream << summand.reference.term << ' ' << summand.guards.size() << ' ';
+    stream << summand.guards.size() << ' ';
     write(stream, summand.coefficient);
     for (const Index &index : summand.reference.indices) {
       SmallVector<std::tuple<int64_t, int64_t, bool>, 4> parts;
@@ -39,14 +38,19 @@ Reference Terms::wrap(const Meaning &meaning) {
     }
     return text;
   };
-  SmallVector<std::pair<std::string, unsigned>> order;
-  for (auto [i, summand] : llvm::enumerate(body))
-    order.push_back({shape(summand), unsigned(i)});
+  llvm::SmallDenseMap<TermId, unsigned> counts;
+  for (const Summand &summand : body)
+    ++counts[summand.reference.term];
+  SmallVector<std::tuple<TermId, std::string, unsigned>> order;
+  for (auto [i, summand] : llvm::enumerate(body)) {
+    TermId term = summand.reference.term;
+    order.push_back({term, counts.lookup(term) > 1 ? shape(summand) : "", unsigned(i)});
+  }
   llvm::sort(order);
 
   SmallVector<Index *> indices;
   SmallVector<Var> bound, vars;
-  for (auto &[text, i] : order) {
+  for (auto &[term, text, i] : order) {
     for (Index &index : body[i].reference.indices)
       indices.push_back(&index);
     for (Guard &guard : body[i].guards)
@@ -77,13 +81,17 @@ Reference Terms::wrap(const Meaning &meaning) {
   }
   SmallVector<std::pair<std::string, unsigned>> texts;
   for (auto [i, summand] : llvm::enumerate(body)) {
-    Names own = names;
-    nameBound(summand, own, vars.size());
     std::string text;
     llvm::raw_string_ostream stream(text);
     write(stream, summand.coefficient);
     stream << ' ';
-    writeSummand(stream, summand, own, variables);
+    if (summand.bound.empty()) {
+      writeSummand(stream, summand, names, variables);
+    } else {
+      Names own = names;
+      nameBound(summand, own, vars.size());
+      writeSummand(stream, summand, own, variables);
+    }
     texts.push_back({std::move(text), unsigned(i)});
   }
   llvm::sort(texts);
@@ -93,43 +101,30 @@ Reference Terms::wrap(const Meaning &meaning) {
   for (auto &[text, i] : texts)
     key += '|' + text;
   for (auto &[text, i] : texts) {
-    Summand summand = body[i];
-    Substitution all = digits;
-    for (Var &var : summand.bound) {
-      Var slot = term.sizes.size() + term.boundSizes.size();
-      term.boundSizes.push_back(variables.getSize(var));
-      all[var] = Index::of(slot);
-      var = slot;
+    Meaning one{std::move(body[i])};
+    if (one[0].bound.empty()) {
+      substitute(one, digits);
+    } else {
+      Substitution all = digits;
+      for (Var &var : one[0].bound) {
+        Var slot = term.sizes.size() + term.boundSizes.size();
+        term.boundSizes.push_back(variables.getSize(var));
+        all[var] = Index::of(slot);
+        var = slot;
+      }
+      substitute(one, all);
     }
-    Meaning one{std::move(summand)};
-    substitute(one, all);
     term.body.push_back(std::move(one.front()));
   }
+  if (llvm::all_of(term.body, [](const Summand &summand) { return summand.guards.empty(); }))
+    for (const Summand &summand : term.body) {
+      TermId own = summand.reference.term;
+      bool isSum = terms[own].kind == Term::Kind::Sum;
+      term.numSummands += isSum ? terms[own].numSummands : 1;
+      term.lastTerm = std::max(term.lastTerm, isSum ? terms[own].lastTerm : own);
+    }
   reference.term = intern(key, std::move(term));
   return reference;
-}
-
-/// A number by which the meanings are divided, so that multiples of them are ops of one term: the
-/// greatest of which all coefficients are multiples; negative where they are, together. In deep
-/// models it gets smaller with each layer, whose coefficients then have thousands of digits: where
-/// the largest coefficient is that much larger, it is taken instead.
-static Rational contentOf(ArrayRef<const Meaning *> meanings) {
-  DynamicAPInt numerator(0), denominator(1);
-  Rational total(0), largest(0);
-  for (const Meaning *meaning : meanings)
-    for (const Summand &summand : *meaning) {
-      Rational reduced = reduce(summand.coefficient);
-      numerator = gcd(numerator, abs(reduced.num));
-      denominator = lcm(denominator, reduced.den);
-      total += reduced;
-      largest = std::max(largest, reduced < Rational(0) ? -reduced : reduced);
-    }
-  Rational content(numerator, denominator);
-  // Of a multiple of the meanings, it is the same.
-  constexpr int64_t kMaxRatio = int64_t(1) << 40;
-  if (largest > content * Rational(kMaxRatio))
-    content = largest;
-  return total < Rational(0) ? -content : content;
 }
 
 Meaning Terms::apply(const Core &core, ArrayRef<Meaning> given, ArrayRef<SmallVector<Var, 2>> read,

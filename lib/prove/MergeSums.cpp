@@ -369,6 +369,8 @@ bool Terms::isNotNegative(const Meaning &meaning) const {
     const Term &term = terms[summand.reference.term];
     if (!(summand.coefficient > Rational(0)))
       return false;
+    if (term.kind == Term::Kind::Sum)
+      return isNotNegative(term.body);
     if (summand.reference.term == one || term.core.tag == Core::Tag::Root)
       return true;
     if (!term.core.isProduct || term.operands.size() % 2)
@@ -431,7 +433,7 @@ std::optional<Meaning> Terms::simplifyProduct(const Core &core, std::vector<Refe
         if (!isNotNegative(square) || breaks(Lemma::RootSquared))
           continue;
       } else if (term.kind == Term::Kind::Sum && term.body.size() > 1 &&
-                 term.body.size() <= kShort) {
+                 term.body.size() <= kShort && term.numSummands <= kShort) {
         Meaning sum = normalize(asMeaning(reference));
         for (unsigned a = 0; a < sum.size(); ++a)
           for (unsigned b = a; b < sum.size(); ++b)

@@ -87,26 +87,14 @@ std::optional<Tensor> Evaluator::chooseByPlace(Operation *op, ArrayRef<const Ten
       return std::nullopt;
   if (!tensorOf(op->getOperand(0).getType()).getElementType().isInteger(1))
     return std::nullopt;
-  sharding::ShardingRule rule = sharding::getShardingRule(op);
-  if (llvm::any_of(rule.factors, [](const sharding::Factor &factor) {
-        return factor.size > 1 && isRead(factor);
-      }))
-    return std::nullopt;
-  std::optional<Factors> factors = cutOperands(op, rule, operands);
-  if (!factors)
-    return std::nullopt;
-  bool fails = false;
-  std::optional<Tensor> result =
-      build(op, rule, *factors, 0, [&](ArrayRef<Meaning> meanings, const Extent &) {
-        // 1 where one condition on places holds.
-        std::optional<Guard> holds = conditionOf(meanings[0]);
-        fails = !holds;
-        if (fails)
-          return Meaning();
-        return choose(*holds, meanings[1],
-                      terms.breaks(Lemma::ChosenByPlace) ? Meaning() : meanings[2]);
-      });
-  return fails ? std::nullopt : result;
+  return buildElements(op, operands, [&](ArrayRef<Meaning> meanings) -> std::optional<Meaning> {
+    // 1 where one condition on places holds.
+    std::optional<Guard> holds = conditionOf(meanings[0]);
+    if (!holds)
+      return std::nullopt;
+    return choose(*holds, meanings[1],
+                  terms.breaks(Lemma::ChosenByPlace) ? Meaning() : meanings[2]);
+  });
 }
 
 bool Evaluator::evaluateOrder(Operation *op, ArrayRef<const Tensor *> operands,

@@ -63,41 +63,29 @@ std::optional<Tensor> Evaluator::fillByPlace(Operation *op, ArrayRef<const Tenso
       !isa<FloatType>(type.getElementType()) ||
       tensorOf(op->getOperand(0).getType()).getElementType() != type.getElementType())
     return std::nullopt;
-  sharding::ShardingRule rule = sharding::getShardingRule(op);
-  if (llvm::any_of(rule.factors, [](const sharding::Factor &factor) {
-        return factor.size > 1 && isRead(factor);
-      }))
-    return std::nullopt;
-  std::optional<Factors> factors = cutOperands(op, rule, operands);
-  if (!factors)
-    return std::nullopt;
-  bool fails = false;
-  std::optional<Tensor> result =
-      build(op, rule, *factors, 0, [&](ArrayRef<Meaning> meanings, const Extent &) {
-        if (std::optional<Meaning> filled = fillLimit(
-                meanings[0], meanings[1], number.getValueAsDouble(), type.getElementType()))
-          return *filled;
-        std::optional<Guard> holds = conditionOf(meanings[1]);
-        fails = !holds;
-        if (fails)
-          return Meaning();
-        const Meaning &value = meanings[0];
-        double filled = number.getValueAsDouble();
-        bool isLogarithm = value.size() == 1 && value[0].coefficient == Rational(1) &&
-                           value[0].bound.empty() && value[0].guards.empty() &&
-                           terms.get(value[0].reference.term).core.tag == Core::Tag::Log;
-        if (filled == -INFINITY && isLogarithm) {
-          // log 0: of what is nothing where the condition holds.
-          Meaning operand = terms.getOperands(value[0].reference)[0];
-          if (!terms.breaks(Lemma::LogOfNothing))
-            operand = choose(*holds, {}, operand);
-          return fractionsOf(type.getElementType()).logarithm(operand);
-        }
-        Meaning other = std::isinf(filled) ? infinity(filled < 0, type.getElementType())
-                                           : terms.number(exactly(filled));
-        return terms.breaks(Lemma::FilledByPlace) ? value : choose(*holds, other, value);
-      });
-  return fails ? std::nullopt : result;
+  return buildElements(op, operands, [&](ArrayRef<Meaning> meanings) -> std::optional<Meaning> {
+    if (std::optional<Meaning> filled =
+            fillLimit(meanings[0], meanings[1], number.getValueAsDouble(), type.getElementType()))
+      return filled;
+    std::optional<Guard> holds = conditionOf(meanings[1]);
+    if (!holds)
+      return std::nullopt;
+    const Meaning &value = meanings[0];
+    double filled = number.getValueAsDouble();
+    bool isLogarithm = value.size() == 1 && value[0].coefficient == Rational(1) &&
+                       value[0].bound.empty() && value[0].guards.empty() &&
+                       terms.get(value[0].reference.term).core.tag == Core::Tag::Log;
+    if (filled == -INFINITY && isLogarithm) {
+      // log 0: of what is nothing where the condition holds.
+      Meaning operand = terms.getOperands(value[0].reference)[0];
+      if (!terms.breaks(Lemma::LogOfNothing))
+        operand = choose(*holds, {}, operand);
+      return fractionsOf(type.getElementType()).logarithm(operand);
+    }
+    Meaning other = std::isinf(filled) ? infinity(filled < 0, type.getElementType())
+                                       : terms.number(exactly(filled));
+    return terms.breaks(Lemma::FilledByPlace) ? value : choose(*holds, other, value);
+  });
 }
 
 Meaning Evaluator::infinity(bool isNegative, Type element) {

@@ -56,6 +56,33 @@ static void writeMeaning(raw_ostream &os, const Meaning &meaning, const Names &n
   }
 }
 
+/// The summands of `sum` at `indices`, and for a sum among them its own: by these the checker knows
+/// it. Digits that they bind are numbered behind `numDigits`, and `boundSizes` gets their sizes.
+static void collectSummands(const Terms &terms, const Term &sum, ArrayRef<Index> indices,
+                            const Rational &factor, unsigned numDigits, Meaning &parts,
+                            llvm::SmallVectorImpl<int64_t> &boundSizes) {
+  Substitution digits;
+  for (auto [i, index] : llvm::enumerate(indices))
+    digits[i] = index;
+  for (Summand part : sum.body) {
+    for (Var &bound : part.bound) {
+      Var slot = numDigits + boundSizes.size();
+      boundSizes.push_back(sum.boundSizes[bound - sum.sizes.size()]);
+      digits[bound] = Index::of(slot);
+      bound = slot;
+    }
+    part.coefficient *= factor;
+    Meaning one{std::move(part)};
+    substitute(one, digits);
+    const Term &term = terms.get(one[0].reference.term);
+    if (term.kind == Term::Kind::Sum)
+      collectSummands(terms, term, one[0].reference.indices, one[0].coefficient, numDigits, parts,
+                      boundSizes);
+    else
+      parts.push_back(std::move(one[0]));
+  }
+}
+
 ProofLog::ProofLog(const Terms &terms, ArrayRef<Axis> axes, std::string &text)
     : terms(terms), os(text) {
   os << "cleave-proof 1\n";
@@ -94,14 +121,20 @@ void ProofLog::writeTerms() {
       }
       os << ": " << term.core.key << '\n';
       break;
-    case Term::Kind::Sum:
+    case Term::Kind::Sum: {
       os << "sum ";
       writeSizes(os, term.sizes);
       os << ' ';
-      writeMeaning(os, term.body, none,
-                   [&](Var var) { return term.boundSizes[var - term.sizes.size()]; });
+      llvm::SmallVector<Index> indices;
+      for (unsigned i = 0; i < term.sizes.size(); ++i)
+        indices.push_back(Index::of(i));
+      Meaning parts;
+      llvm::SmallVector<int64_t> boundSizes;
+      collectSummands(terms, term, indices, Rational(1), term.sizes.size(), parts, boundSizes);
+      writeMeaning(os, parts, none, [&](Var var) { return boundSizes[var - term.sizes.size()]; });
       os << '\n';
       break;
+    }
     }
   }
 }

@@ -197,7 +197,13 @@ void Prover::compare(const Result &result) {
 /// What relation there is between what was found and what was expected.
 void Prover::explain(const Tensor &found, const Tensor &expected, const Result &result,
                      Finding &finding) {
+  Rational theirs;
+  std::string signature = signatureOf(expected.meaning, theirs);
+  // Most values are no multiple, which their signatures show.
   auto isScaled = [&](const Tensor &value, Rational factor) {
+    Rational first;
+    if (signatureOf(value.meaning, first) != signature || first != theirs * factor)
+      return false;
     Tensor scaled = expected;
     scaled.meaning = terms.scale(std::move(scaled.meaning), factor);
     return areEqual(terms, value, scaled);
@@ -218,6 +224,8 @@ void Prover::explain(const Tensor &found, const Tensor &expected, const Result &
                                        axis.size, axis.name);
       return;
     }
+    if (!mayBeTermOf(found, axis.digits))
+      continue;
     Tensor total = found;
     total.meaning = terms.sum(std::move(total.meaning), axis.digits);
     if (isScaled(total, Rational(1))) {
@@ -365,18 +373,19 @@ FailureOr<Proof> Prover::runInBothForms(ModuleOp global, ModuleOp local,
   auto numFindings = [](const Prover &prover) { return prover.getProof().findings.size(); };
   bool areShares =
       shares && !shares->getProof().isLate && numFindings(*shares) <= numFindings(*plain);
-  if (areShares)
+  if (areShares && numFindings(*shares) < numFindings(*plain)) {
     shares->explain(options);
-  if (areShares && numFindings(*shares) < numFindings(*plain))
     return shares->getProof();
-  plain->explain(options);
-  if (!areShares)
-    return plain->getProof();
+  }
   // Of two answers the one that says more.
   auto numRepairs = [](const Prover &prover) {
-    return llvm::count_if(prover.getProof().findings,
-                          [](const Finding &finding) { return !finding.repair.empty(); });
+    return size_t(llvm::count_if(prover.getProof().findings,
+                                 [](const Finding &finding) { return !finding.repair.empty(); }));
   };
+  plain->explain(options);
+  if (!areShares || numRepairs(*plain) == numFindings(*plain))
+    return plain->getProof();
+  shares->explain(options);
   return (numRepairs(*shares) > numRepairs(*plain) ? shares : plain)->getProof();
 }
 

@@ -182,6 +182,27 @@ std::optional<Tensor> Evaluator::build(Operation *op, const ShardingRule &rule,
   return value;
 }
 
+std::optional<Tensor>
+Evaluator::buildElements(Operation *op, ArrayRef<const Tensor *> operands,
+                         llvm::function_ref<std::optional<Meaning>(ArrayRef<Meaning>)> make) {
+  ShardingRule rule = sharding::getShardingRule(op);
+  if (llvm::any_of(rule.factors, [](const sharding::Factor &factor) {
+        return factor.size > 1 && isRead(factor);
+      }))
+    return std::nullopt;
+  std::optional<Factors> factors = cutOperands(op, rule, operands);
+  if (!factors)
+    return std::nullopt;
+  bool fails = false;
+  std::optional<Tensor> result =
+      build(op, rule, *factors, 0, [&](ArrayRef<Meaning> meanings, const Extent &) {
+        std::optional<Meaning> made = make(meanings);
+        fails = !made;
+        return made.value_or(Meaning());
+      });
+  return fails ? std::nullopt : result;
+}
+
 /// Everything about the op but its operands, the sizes of what it keeps, and `left`.
 static std::string keyOf(Operation *op, const ShardingRule &rule, unsigned result,
                          StringRef left = "") {

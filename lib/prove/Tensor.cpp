@@ -3,6 +3,7 @@
 #include "lib/prove/Tensor.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace cleave::prove;
 using llvm::ArrayRef;
@@ -125,6 +126,46 @@ bool cleave::prove::cutAlike(Terms &terms, Tensor &left, unsigned leftDim, Tenso
   for (auto [a, b] : llvm::zip(mine, other))
     digits[b] = Index::of(a);
   return true;
+}
+
+std::string cleave::prove::signatureOf(const Meaning &meaning, Rational &first) {
+  SmallVector<std::pair<TermId, Rational>> parts;
+  for (const Summand &summand : meaning)
+    parts.push_back({summand.reference.term, summand.coefficient});
+  llvm::sort(parts, [](const auto &a, const auto &b) {
+    return a.first != b.first ? a.first < b.first : a.second < b.second;
+  });
+  first = parts.empty() ? Rational(1) : parts.front().second;
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (auto &[term, factor] : parts) {
+    Rational relative = factor / first;
+    os << term << '*' << relative.num << '/' << relative.den << ' ';
+  }
+  return text;
+}
+
+bool cleave::prove::mayBeTermOf(const Tensor &value, ArrayRef<Var> places) {
+  llvm::SmallDenseSet<Var> own;
+  for (const auto &dim : value.dims)
+    own.insert(dim.begin(), dim.end());
+  auto isAlong = [&](const Index &index) {
+    return llvm::any_of(places, [&](Var place) { return index.getCoefficient(place) != 0; });
+  };
+  bool depends = false;
+  for (const Summand &summand : value.meaning) {
+    for (const Index &index : summand.reference.indices) {
+      if (!isAlong(index))
+        continue;
+      depends = true;
+      if (llvm::any_of(index.getParts(),
+                       [&](const Index::Part &part) { return own.contains(part.var); }))
+        return false;
+    }
+    for (const Guard &guard : summand.guards)
+      depends |= isAlong(guard.index);
+  }
+  return depends;
 }
 
 bool cleave::prove::areEqual(Terms &terms, Tensor left, Tensor right) {

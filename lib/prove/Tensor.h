@@ -36,6 +36,12 @@ void coarsen(Terms &terms, Tensor &value);
 /// `left`. Fails if they have no digits in common.
 bool cutAlike(Terms &terms, Tensor &left, unsigned leftDim, Tensor &right, unsigned rightDim,
               Substitution &digits);
+/// The terms of a meaning with their factors, relative to the first one's, which is `first`:
+/// multiples of each other have one, wherever they are taken.
+std::string signatureOf(const Meaning &meaning, Rational &first);
+/// Whether the sum over these digits of a rank's place may be another value of this shape: they are
+/// no part of a place along a dimension.
+bool mayBeTermOf(const Tensor &value, llvm::ArrayRef<Var> places);
 /// Whether both are the same tensor.
 bool areEqual(Terms &terms, Tensor left, Tensor right);
 

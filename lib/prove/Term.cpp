@@ -204,11 +204,12 @@ Meaning Terms::instantiate(const Reference &reference, const Substitution &digit
 }
 
 bool Terms::pushInwards(const Summand &summand, Meaning &result) {
-  // A copy: making terms moves them.
-  Term term = terms[summand.reference.term];
+  const Term &term = terms[summand.reference.term];
+  auto linear = ArrayRef(term.core.linear);
+  const SmallVector<unsigned, 2> all{0};
   if (breaks(Lemma::SumInwards) && term.operands.size() == 1)
-    term.core.linear = {{0}};
-  if (term.kind != Term::Kind::Op || term.core.linear.empty())
+    linear = all;
+  if (term.kind != Term::Kind::Op || linear.empty())
     return false;
   ArrayRef<Index> indices = summand.reference.indices;
   for (Var var : summand.bound) {
@@ -228,10 +229,10 @@ bool Terms::pushInwards(const Summand &summand, Meaning &result) {
     for (unsigned i = 0; i < term.operands.size(); ++i)
       if (mentions(i))
         users.push_back(i);
-    auto *group = llvm::find_if(term.core.linear, [&](ArrayRef<unsigned> operands) {
+    const auto *group = llvm::find_if(linear, [&](ArrayRef<unsigned> operands) {
       return llvm::all_of(users, [&](unsigned i) { return llvm::is_contained(operands, i); });
     });
-    if (group == term.core.linear.end())
+    if (group == linear.end())
       continue;
 
     Substitution digits;
@@ -251,7 +252,9 @@ bool Terms::pushInwards(const Summand &summand, Meaning &result) {
                             ? sum(std::move(operands.back()), var)
                             : normalize(std::move(operands.back()));
     }
-    Meaning pushed = apply(term.core, operands, read, indices.drop_front(term.numKept),
+    Core core = term.core;
+    core.linear.assign(linear.begin(), linear.end());
+    Meaning pushed = apply(core, operands, read, indices.drop_front(term.numKept),
                            ArrayRef(term.sizes).drop_front(term.numKept));
     for (Summand &part : pushed) {
       part.coefficient *= summand.coefficient;
@@ -332,25 +335,18 @@ void Terms::normalizeSummand(Summand summand, Meaning &result) {
   Reference &reference = summand.reference;
 
   if (terms[reference.term].kind == Term::Kind::Sum) {
-    const Term sum = terms[reference.term];
-    Substitution digits;
-    for (auto [i, index] : llvm::enumerate(reference.indices))
-      digits[i] = index;
-    for (const Summand &part : sum.body) {
-      Summand inner = part;
-      inner.bound.clear();
-      Substitution all = digits;
-      for (Var bound : part.bound) {
-        Var fresh = variables.make(sum.boundSizes[bound - sum.sizes.size()]);
-        all[bound] = Index::of(fresh);
-        inner.bound.push_back(fresh);
+    bool isNormal = isWholeSum(summand);
+    Meaning parts;
+    unfold(summand, parts);
+    for (Summand &part : parts) {
+      // In other digits it is as normal as it was.
+      if (isNormal && terms[part.reference.term].kind != Term::Kind::Sum) {
+        result.push_back(std::move(part));
+        continue;
       }
-      Meaning one{std::move(inner)};
-      substitute(one, all);
-      one[0].coefficient *= summand.coefficient;
-      llvm::append_range(one[0].bound, summand.bound);
-      llvm::append_range(one[0].guards, summand.guards);
-      normalizeSummand(std::move(one[0]), result);
+      llvm::append_range(part.bound, summand.bound);
+      llvm::append_range(part.guards, summand.guards);
+      normalizeSummand(std::move(part), result);
     }
     return;
   }
@@ -387,9 +383,19 @@ void Terms::normalizeSummand(Summand summand, Meaning &result) {
 }
 
 void Terms::combine(Meaning &meaning) {
+  // Only those of one term may be alike.
+  llvm::SmallDenseMap<TermId, unsigned> counts;
+  for (const Summand &summand : meaning)
+    ++counts[summand.reference.term];
+  if (counts.size() == meaning.size())
+    return;
   llvm::StringMap<unsigned> places;
   Meaning combined;
   for (Summand &summand : meaning) {
+    if (counts.lookup(summand.reference.term) == 1) {
+      combined.push_back(std::move(summand));
+      continue;
+    }
     Names names;
     auto name = [&](const Index &index) {
       for (const Index::Part &part : index.getParts())
@@ -453,7 +459,7 @@ void Terms::combinePositions(Meaning &meaning) {
   meaning.push_back(std::move(summand));
 }
 
-Meaning Terms::normalize(Meaning meaning) {
+Meaning Terms::flatten(Meaning meaning) {
   Meaning result;
   for (Summand &summand : meaning)
     normalizeSummand(std::move(summand), result);
@@ -465,6 +471,14 @@ Meaning Terms::normalize(Meaning meaning) {
   }
   combinePositions(result);
   return result;
+}
+
+Meaning Terms::normalize(Meaning meaning) {
+  if (meaning.size() == 1 && isFolded(meaning[0]))
+    return meaning[0].coefficient == Rational(0) ? Meaning() : meaning;
+  if (std::optional<Meaning> sum = addToFolded(meaning))
+    return std::move(*sum);
+  return fold(flatten(std::move(meaning)));
 }
 
 Meaning Terms::sum(Meaning meaning, ArrayRef<Var> bound) {
@@ -495,8 +509,16 @@ Meaning Terms::scale(Meaning meaning, const Rational &factor) {
 }
 
 bool Terms::areEqual(const Meaning &left, const Meaning &right) {
-  Meaning difference = add(left, scale(right, Rational(-1)));
-  return difference.empty() && !late;
+  if (left.size() == 1 && right.size() == 1 && isFolded(left[0]) && isFolded(right[0]) &&
+      left[0].coefficient == right[0].coefficient &&
+      left[0].reference.term == right[0].reference.term &&
+      left[0].reference.indices == right[0].reference.indices)
+    return !late;
+  Meaning difference = right;
+  for (Summand &summand : difference)
+    summand.coefficient = -summand.coefficient;
+  llvm::append_range(difference, left);
+  return flatten(std::move(difference)).empty() && !late;
 }
 
 //===----------------------------------------------------------------------===//
@@ -505,7 +527,7 @@ bool Terms::areEqual(const Meaning &left, const Meaning &right) {
 
 std::vector<Meaning> Terms::getOperands(const Reference &reference,
                                         llvm::SmallVectorImpl<Var> *read) {
-  Term term = terms[reference.term];
+  const Term &term = terms[reference.term];
   Substitution digits;
   for (unsigned i = 0; i < term.numKept; ++i)
     digits[i] = reference.indices[i];

@@ -7,7 +7,8 @@
 // the arguments; the converse does not hold.
 //
 // Terms have one form for all ways to cut them: digits are merged wherever all uses permit it and
-// numbered by their first use, and sums over digits move inwards through ops that are linear.
+// numbered by their first use, and sums over digits move inwards through ops that are linear. A
+// long sum without conditions, such as a residual stream, is one summand: the term of the sum.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,6 +23,7 @@
 #include "llvm/ADT/StringSet.h"
 
 #include <chrono>
+#include <deque>
 
 namespace cleave::prove {
 
@@ -112,6 +114,10 @@ struct Term {
   /// Of a sum: its bound digits are numbered behind its own.
   Meaning body;
   llvm::SmallVector<int64_t, 2> boundSizes;
+  /// Of a sum without conditions: its summands, with those of sums among them, and the last of
+  /// their terms. 0 of others.
+  unsigned numSummands = 0;
+  TermId lastTerm = 0;
 };
 
 class Terms {
@@ -136,6 +142,9 @@ public:
   Meaning scale(Meaning meaning, const Rational &factor);
   Meaning normalize(Meaning meaning);
   bool areEqual(const Meaning &left, const Meaning &right);
+  /// The summands, or one of them, of a long sum too.
+  Meaning partsOf(const Meaning &meaning);
+  Meaning partOf(const Meaning &meaning);
 
   /// The operands of an op at these indices; those that it reads along digits are over new ones,
   /// which `read` takes.
@@ -148,6 +157,10 @@ public:
   bool dependsOn(const Meaning &meaning, const llvm::StringSet<> &leaves) const;
   /// The same for meanings that differ only in where they are taken.
   std::string identify(const Meaning &meaning) { return std::to_string(wrap(meaning).term); }
+
+  /// Whether each digit of the term takes all of its values, in order: then what is normal in the
+  /// term's own digits is so at these.
+  bool isWhole(const Reference &reference) const;
 
   const Term &get(TermId term) const { return terms[term]; }
   /// Terms that are made later have higher numbers.
@@ -171,7 +184,8 @@ public:
                    llvm::DenseMap<Var, Index> &outer);
 
 private:
-  std::vector<Term> terms;
+  /// They stay where they are.
+  std::deque<Term> terms;
   llvm::StringMap<TermId> numbers;
   TermId one, identity;
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
@@ -182,7 +196,7 @@ private:
 
   TermId intern(llvm::StringRef key, Term term);
   /// The reference to a term that is the meaning.
-  Reference wrap(const Meaning &meaning);
+  Reference wrap(Meaning meaning);
   void normalizeSummand(Summand summand, Meaning &result);
   /// Whether the guards may hold; drops those that always do.
   bool simplifyGuards(Summand &summand);
@@ -190,6 +204,15 @@ private:
   bool pushInwards(const Summand &summand, Meaning &result);
   bool narrow(const Summand &summand, Meaning &result);
   Meaning instantiate(const Reference &reference, const Substitution &digits);
+  bool isWholeSum(const Summand &summand) const;
+  bool isFolded(const Summand &summand) const;
+  Meaning flatten(Meaning meaning);
+  Summand asOne(Meaning meaning);
+  Meaning foldInBlocks(Meaning blocks, Meaning rest);
+  Meaning fold(Meaning meaning);
+  std::optional<Meaning> addToFolded(const Meaning &meaning);
+  static Rational contentOf(llvm::ArrayRef<const Meaning *> meanings);
+  void unfold(const Summand &folded, Meaning &result);
   void combine(Meaning &meaning);
   bool joinIntervals(Meaning &meaning);
   bool joinPrefix(Meaning &meaning);

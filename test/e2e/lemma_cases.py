@@ -150,6 +150,20 @@ def like_terms(f, m, n):
     f.give(f.aten("tanh", x), "tp=0")
 
 
+@lemma("long-sum", ("dp", 10, (6, 4)), ("tp", 18, (9, 5)), ("cp", 12, (4, 1)), ("dp tp", 17, (12, 3)),
+       ("one", 9, (1, 7)))  # fmt: skip
+def residual_stream(f, axes, count, shape):
+    """Many values added up, which ranks add in another order: wrong if one of them counts twice."""
+    values = [f.argument(shape, on(axes)) for _ in range(count)]
+    if f.local:
+        values.reverse()
+    total = f.aten("mul_scalar", values[0], other=2.0) if f.wrong else values[0]
+    for value in values[1:]:
+        total = f.aten("add", total, value)
+    # Squared, and added to again.
+    f.give(f.aten("add", f.aten("mul", total, total), total), on(axes))
+
+
 @lemma("joined-intervals", ("dp", 8, 3), ("tp", 9, 2), ("cp", 4, 5), ("cp", 8, 1), ("tp", 3, 1))
 def there_and_back(f, axis, m, n):
     x = f.argument((m, n), on(axis))
