@@ -59,7 +59,7 @@ def variants(local, number, short=frozenset()):
         for kind, mutant in local_mutants.mutants(chosen.choice(singles)[1]):
             by_kind[kind].append(mutant)
         kinds = sorted(by_kind)
-        (kind,) = chosen.choices(kinds, [12 if kind in short else 1 for kind in kinds])
+        (kind,) = chosen.choices(kinds, [100 if kind in short else 1 for kind in kinds])
         mutant = chosen.choice(by_kind[kind])
         if fits(mutant, wanted):
             yield kind, mutant

@@ -161,7 +161,8 @@ def residual_stream(f, axes, count, shape):
     for value in values[1:]:
         total = f.aten("add", total, value)
     # Squared, and added to again.
-    f.give(f.aten("add", f.aten("mul", total, total), total), on(axes))
+    total = f.aten("add", f.aten("mul", total, total), total)
+    f.give(f.all_gather(total, 0, axes) if f.local else total)
 
 
 @lemma("joined-intervals", ("dp", 8, 3), ("tp", 9, 2), ("cp", 4, 5), ("cp", 8, 1), ("tp", 3, 1))

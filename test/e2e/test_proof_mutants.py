@@ -33,6 +33,18 @@ def test_a_later_run_goes_on(build_dir, tmp_path):
     assert differ > 200 and not any(row["wrong"] for row in rows)
 
 
+def test_rare_kinds_are_drawn_until_there_are_enough(build_dir, tmp_path):
+    log = tmp_path / "log.jsonl"
+    done = run(build_dir, "--programs", "causal,ring", "--log", log, "--mutants", 1, "--each", 2)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    made = {kind: [row["kinds"].get(kind, {}).get("made", 0) for row in rows] for kind in ("wrong dimension", "wrong shift")}
+    assert made["wrong dimension"][0] == 1 and sum(made["wrong dimension"]) >= 2
+    # Others there are enough of, and a ring has none of these.
+    assert {row["program"] for row in rows if row["round"] > 0} == {"causal"}
+    assert sum(made["wrong shift"]) > 2
+
+
 def test_a_false_proof_is_an_error(build_dir, tmp_path):
     tool = tmp_path / "bin/cleave-prove"
     tool.parent.mkdir()
