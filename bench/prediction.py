@@ -37,7 +37,7 @@ TARGETS = {"vtrain_single": (5, 15), "vtrain_multi": (5, 15), "megatron_sc21": (
            "megatron_in_mist_logs": (10, None), "mist": (10, None), "torchtitan": (10, None)}
 # Families whose GPU no other family has.
 ALONE = {"aceso", "megatron_in_mist_logs", "mist", "torchtitan"}
-TERMS = ("tiles", "bytes", "launches", "latency", "starts", "strided", "contention", "bubble", "optimizer")
+TERMS = ("tiles", "bytes", "launches", "latency", "starts", "strided", "slots", "contention", "bubble", "optimizer")
 FOLDS = 5
 
 
@@ -164,7 +164,7 @@ def fit_baseline(bench, rows):
         if terms is not None and row["step_time_s"]:
             items.append(terms)
             truths.append(math.log(float(row["step_time_s"])))
-            weights.append(sizes[calibrate.family(row)] ** -0.25)
+            weights.append(sizes[calibrate.family(row)] ** -0.5)
     items, truths, weights = numpy.array(items), numpy.array(truths), numpy.array(weights)
     position = numpy.log(numpy.array([2.0, 1.5, 1.5, 1.5, 1.0]))
     for _ in range(60):

@@ -43,6 +43,9 @@ struct Cluster {
   std::vector<Level> levels;
   /// Devices that the run uses: who shares a link. 0: as many as there are.
   int64_t devices = 0;
+  /// What a step of a ring sends first goes at the bandwidth of a message: off to see what it is
+  /// worth.
+  bool firstSlots = true;
   /// Typical relative error of predictions for it, from the fit; 0 if never fitted.
   double error = 0;
   /// What the fit does not know of it: constants of a relative.

@@ -21,6 +21,10 @@ static int64_t sizeBelow(const Cluster &cluster, size_t level) {
   return cluster.devices ? std::min(size, cluster.devices) : size;
 }
 
+/// What NCCL sends at once on a ring: its buffer of 4 MiB has 8 slots. While a slot is on its way
+/// the next ones follow, but for the first of a step, which travels like a message of its own.
+static constexpr double slot = 512 * 1024;
+
 namespace {
 /// The levels that a group crosses: of each, how many parts meet there, and how many ranks each
 /// part brings with it.
@@ -67,26 +71,34 @@ double cleave::cost::timeOf(const Cluster &cluster, Collective kind, const Group
     return start + seconds + latency;
   }
   // A ring enters and leaves each unit once; as many rings as ranks in it share its links.
-  double slowest = 0, steps = 0, treeSteps = 0;
+  double ringStep = 0, tree = 0, steps = 0, treeSteps = 0;
   for (const Crossing &level : levels) {
-    double bandwidth = level.bandwidth * level.link->efficiency * static_cast<double>(level.ranks);
+    const Link &link = *level.link;
+    double rings = static_cast<double>(level.ranks);
+    double bandwidth = level.bandwidth * rings;
     // Each ring enters a unit at one device and leaves it at another, which has another network
     // card: before NCCL could pass data on to the card's own device (PXN, 2.12), it crossed the
     // host.
     if (level.ranks > 1 && group.stride > 1)
-      bandwidth *= level.link->stridedEfficiency;
-    slowest = std::max(slowest, 1 / bandwidth);
+      bandwidth *= link.stridedEfficiency;
+    auto pass = [&](double part) {
+      double first = cluster.firstSlots ? std::min(part, slot * rings) : 0;
+      return first / (bandwidth * std::min(link.pointToPointEfficiency, link.efficiency)) +
+             (part - first) / (bandwidth * link.efficiency);
+    };
+    ringStep = std::max(ringStep, pass(bytes / n));
+    tree = std::max(tree, pass(bytes));
     double parts = static_cast<double>(level.parts);
     // Of the ring's n - 1 steps, those between parts of this level: in each unit of it.
-    double units = n / (parts * static_cast<double>(level.ranks));
-    steps += level.link->latency * (parts - 1) * units;
-    treeSteps += level.link->latency * (level.isNode ? parts - 1 : std::ceil(std::log2(parts)));
+    double units = n / (parts * rings);
+    steps += link.latency * (parts - 1) * units;
+    treeSteps += link.latency * (level.isNode ? parts - 1 : std::ceil(std::log2(parts)));
   }
   double passes = kind == Collective::AllReduce ? 2 : 1;
-  double ring = passes * (bytes * (n - 1) / n * slowest + steps);
+  double ring = passes * ((n - 1) * ringStep + steps);
   if (kind != Collective::AllReduce)
     return start + ring;
-  return start + std::min(ring, 2 * (bytes * slowest + treeSteps));
+  return start + std::min(ring, 2 * (tree + treeSteps));
 }
 
 double cleave::cost::exchangeTime(const Cluster &cluster, const Group &group, double bytes,

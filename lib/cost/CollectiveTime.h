@@ -15,11 +15,12 @@ enum class Collective { AllReduce, AllGather, ReduceScatter, AllToAll, Send };
 /// gathered or the reduced one, of what a rank sends to all together (all-to-all, its own part
 /// included).
 ///
-/// Rings: (n - 1) / n of the bytes, twice for an all-reduce, at the pace of the slowest level that
-/// the ring crosses, and n - 1 latencies, each of the level that the step crosses. Trees, for
-/// all-reduces: twice the bytes; a latency for each of log2 steps between nodes, and for each step
-/// of a chain within them, as NCCL builds trees. The faster counts. All begin with the start of the
-/// outermost level that the group crosses.
+/// Rings: n - 1 steps, twice for an all-reduce, each with a part of the bytes, at the pace of the
+/// slowest level that the ring crosses, and with the latency of the level that it crosses. The
+/// first 512 KiB that a ring sends in a step go at the bandwidth of a message, the rest at that of
+/// rings. Trees, for all-reduces: twice the bytes; a latency for each of log2 steps between nodes,
+/// and for each step of a chain within them, as NCCL builds trees. The faster counts. All begin
+/// with the start of the outermost level that the group crosses.
 double timeOf(const Cluster &cluster, Collective kind, const Group &group, double bytes);
 
 /// Each rank sends each of its tokens, `bytes` all together, to `copies` ranks of the group at

@@ -26,32 +26,55 @@ static llvm::Error readNumbers(JSONReader &reader, llvm::ArrayRef<Field> fields)
 static llvm::Error readSoftware(JSONReader &reader, Software &s) {
   if (llvm::Error error = reader.string("reason", s.reason, true))
     return error;
-  return readNumbers(reader, {{"overlaps_gradients", &s.overlapsGradients},
-                              {"overlaps_tensor", &s.overlapsTensor},
-                              {"overlaps_experts", &s.overlapsExperts},
-                              {"blocking_transfers", &s.blockingTransfers},
-                              {"transfers_in_parts", &s.transfersInParts},
-                              {"sequence_parallel", &s.sequenceParallel},
-                              {"fuses_pointwise", &s.fusesPointwise},
-                              {"softmax_multiple", &s.softmaxMultiple},
-                              {"gathers_of_layer", &s.gathersOfLayer},
-                              {"graphs", &s.graphs},
-                              {"logit_bytes", &s.logitBytes},
-                              {"loss_bytes", &s.lossBytes},
-                              {"loss_backward_bytes", &s.lossBackwardBytes},
-                              {"accumulation_bytes", &s.accumulationBytes},
-                              {"drops_attention", &s.dropsAttention},
-                              {"gradient_bytes", &s.gradientBytes},
-                              {"optimizer_bytes", &s.optimizerBytes},
-                              {"parameter_bytes", &s.parameterBytes},
-                              {"gradient_state_bytes", &s.gradientStateBytes},
-                              {"optimizer_state_bytes", &s.optimizerStateBytes},
-                              {"update_gradient_bytes", &s.updateGradientBytes},
-                              {"parallel_logit_bytes", &s.parallelLogitBytes},
-                              {"keeps_gathered", &s.keepsGathered},
-                              {"growing_segments", &s.growingSegments},
-                              {"tied_embeddings", &s.tiedEmbeddings},
-                              {"microbatches_as_ranks", &s.microbatchesAsRanks}});
+  llvm::Error error = readNumbers(reader, {{"overlaps_gradients", &s.overlapsGradients},
+                                           {"overlaps_tensor", &s.overlapsTensor},
+                                           {"overlaps_experts", &s.overlapsExperts},
+                                           {"overlaps_experts_between", &s.overlapsExpertsBetween},
+                                           {"blocking_transfers", &s.blockingTransfers},
+                                           {"transfers_in_parts", &s.transfersInParts},
+                                           {"sequence_parallel", &s.sequenceParallel},
+                                           {"fuses_pointwise", &s.fusesPointwise},
+                                           {"attention_rate", &s.attentionRate},
+                                           {"softmax_multiple", &s.softmaxMultiple},
+                                           {"gathers_of_layer", &s.gathersOfLayer},
+                                           {"gathers_again", &s.gathersAgain},
+                                           {"copies_parts", &s.copiesParts},
+                                           {"graphs", &s.graphs},
+                                           {"logit_bytes", &s.logitBytes},
+                                           {"loss_bytes", &s.lossBytes},
+                                           {"loss_backward_bytes", &s.lossBackwardBytes},
+                                           {"accumulation_bytes", &s.accumulationBytes},
+                                           {"drops_attention", &s.dropsAttention},
+                                           {"gradient_bytes", &s.gradientBytes},
+                                           {"gathers_narrow", &s.gathersNarrow},
+                                           {"overlaps_gathers", &s.overlapsGathers},
+                                           {"optimizer_bytes", &s.optimizerBytes},
+                                           {"parameter_bytes", &s.parameterBytes},
+                                           {"gradient_state_bytes", &s.gradientStateBytes},
+                                           {"optimizer_state_bytes", &s.optimizerStateBytes},
+                                           {"update_gradient_bytes", &s.updateGradientBytes},
+                                           {"parallel_logit_bytes", &s.parallelLogitBytes},
+                                           {"keeps_gathered", &s.keepsGathered},
+                                           {"growing_segments", &s.growingSegments},
+                                           {"tied_embeddings", &s.tiedEmbeddings},
+                                           {"microbatches_as_ranks", &s.microbatchesAsRanks}});
+  if (!error && s.attentionRate == 0)
+    return makeError("{0}: expected more than 0", reader.path("attention_rate"));
+  return error;
+}
+
+static llvm::Error readLayouts(JSONReader &reader, std::vector<PublishedLayout> &layouts) {
+  return reader.objects(
+      "layouts", [&](const llvm::json::Object &object, const std::string &where) -> llvm::Error {
+        JSONReader item(object, where);
+        PublishedLayout &layout = layouts.emplace_back();
+        if (llvm::Error error = readNumbers(item, {{"layers", &layout.layers},
+                                                   {"hidden", &layout.hidden},
+                                                   {"micro_batch", &layout.microBatch},
+                                                   {"vpp", &layout.chunks}}))
+          return error;
+        return item.finish();
+      });
 }
 
 static llvm::Error readSource(JSONReader &reader, Source &source) {
@@ -61,6 +84,9 @@ static llvm::Error readSource(JSONReader &reader, Source &source) {
     return error;
   if (llvm::Error error = reader.string("older", source.older))
     return error;
+  if (reader.has("layouts"))
+    if (llvm::Error error = readLayouts(reader, source.layouts))
+      return error;
   return readNumbers(reader, {{"vocabulary", &source.vocabulary},
                               {"older_until", &source.olderUntil},
                               {"reports_reserved", &source.reportsReserved},

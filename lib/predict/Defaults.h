@@ -15,8 +15,8 @@ struct Software {
   double overlapsGradients = 0;
   /// The part of tensor-parallel collectives that runs beside the products around them.
   double overlapsTensor = 0;
-  /// The same of the exchanges between experts.
-  double overlapsExperts = 0;
+  /// The same of the exchanges between experts, within a node and where they cross nodes.
+  double overlapsExperts = 0, overlapsExpertsBetween = 0;
   /// Without a free stream: a rank waits for each transfer to its pipeline neighbour.
   double blockingTransfers = 0;
   /// Each of the tensor-parallel ranks sends a part of the activation to the next pipeline rank,
@@ -26,15 +26,26 @@ struct Software {
   double sequenceParallel = 0;
   /// Pointwise ops next to each other run as one kernel.
   double fusesPointwise = 1;
+  /// The rate of its fused attention, as a part of what the device's best kernels reach.
+  double attentionRate = 1;
   /// A kernel for masked softmax runs where the heads of a rank times the micro-batch are a
   /// multiple of this; 0: rows say which attention runs.
   double softmaxMultiple = 0;
   /// Messages in which a layer's sharded parameters are gathered: 1, or one a parameter.
   double gathersOfLayer = 1;
+  /// They are gathered for a recomputed forward and once more for the backward.
+  double gathersAgain = 0;
+  /// Each rank's part of a gathered parameter, and of a gradient to be scattered, is copied by a
+  /// kernel of its own.
+  double copiesParts = 0;
   /// Steps are replayed as graphs: launches cost the host nothing.
   double graphs = 0;
   /// Bytes of a gradient when it is reduced.
   double gradientBytes = 2;
+  /// Updated parameters that products take in 8 bits are gathered in 8 bits.
+  double gathersNarrow = 0;
+  /// The next step's first forward covers their gathering.
+  double overlapsGathers = 0;
   /// Bytes that the update moves for each parameter: norms, clipping, master copies, moments.
   double optimizerBytes = 44;
   /// Bytes that stay allocated for a parameter: itself, its gradient, what ZeRO's first stage
@@ -64,6 +75,12 @@ struct Software {
   std::string reason;
 };
 
+/// What the runs of one model had that their table does not say.
+struct PublishedLayout {
+  double layers = 0, hidden = 0; // the model
+  double microBatch = 0, chunks = 0;
+};
+
 /// What a source of rows leaves open.
 struct Source {
   std::string software;
@@ -73,6 +90,7 @@ struct Source {
   double vocabulary = 0;      // 0: rows say
   double reportsReserved = 0; // its memory is what the allocator holds, not what tensors take
   double reportsLayers = 0;   // its memory is that of layers alone, by formulas
+  std::vector<PublishedLayout> layouts;
   std::string reason;
 };
 

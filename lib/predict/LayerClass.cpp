@@ -76,12 +76,12 @@ PassTime predict::timeOf(const cost::Cluster &cluster, const Groups &groups, con
                             ? cost::timeOf(cluster, op, {})
                             : op.product.flops() / cost::reachedFlops(device, op.product.width);
     } else if (op.kind == LayerOp::Attention) {
-      result.compute += cost::attentionTime(device, op.flops, terms.tiles ? op.tiles : 0);
+      result.compute += cost::attentionTime(device, op.flops, terms.tiles ? op.tiles : 0) / op.rate;
     } else if (terms.bytes) {
       result.compute += cost::timeOfBytes(device, op.bytes);
     }
     if (terms.launches) {
-      result.compute += op.kernels * device.kernelSeconds;
+      result.compute += (op.kernels + op.parts) * device.kernelSeconds;
       if (!graphs)
         result.host += op.kernels * device.hostSeconds;
     }

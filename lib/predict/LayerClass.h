@@ -21,6 +21,10 @@ struct LayerOp : cost::OpWork {
   Axis axis = Axis::Tensor;
   /// The part of a communication that may run beside the layer's computation.
   double overlap = 0;
+  /// Kernels beside those that a launch from the host makes: a library's loop over parts.
+  double parts = 0;
+  /// Of attention: its kernel's rate, as a part of the device's best one.
+  double rate = 1;
 
   LayerOp(Kind kind) { this->kind = kind; }
 };
@@ -55,6 +59,7 @@ struct Terms {
   bool latency = true;    // of links
   bool starts = true;     // of collectives, once each
   bool strided = true;    // rings of groups that are not neighbours in a node are slower
+  bool slots = true;      // the first that a step of a ring sends is a message of its own
   bool contention = true; // slowdown of computation beside communication
   bool bubble = true;     // of the pipeline, by simulation; otherwise the busiest rank's work
   bool optimizer = true;  // the update

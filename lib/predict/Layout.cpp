@@ -43,6 +43,7 @@ public:
 
   void readModel();
   void readParts();
+  void takePublished(const Source &source);
   void readRecompute();
   void readPrecision();
   void check();
@@ -127,6 +128,26 @@ void Reader::readParts() {
   // Products in parts, each with its part of the collective beside it.
   if (row.find("extra", "async_tp") == "1")
     layout.software.overlapsTensor = 0.8;
+}
+
+/// What the row leaves open and its source published elsewhere, where it goes with the row.
+void Reader::takePublished(const Source &source) {
+  for (const PublishedLayout &published : source.layouts) {
+    if (double(layout.layers) != published.layers || double(layout.hidden) != published.hidden)
+      continue;
+    auto microBatch = int64_t(published.microBatch), chunks = int64_t(published.chunks);
+    if (layout.microBatch == 0 && layout.microbatches == 0 && microBatch > 0 &&
+        layout.globalBatch % layout.data == 0 &&
+        layout.globalBatch / layout.data % microBatch == 0) {
+      layout.microBatch = microBatch;
+      layout.notes.push_back(
+          llvm::formatv("micro_batch: {0}, which the source published", layout.microBatch));
+    }
+    if (layout.chunks == 0 && chunks > 0 && layout.layers / layout.pipeline % chunks == 0) {
+      layout.chunks = chunks;
+      layout.notes.push_back(llvm::formatv("vpp: {0}, which the source published", layout.chunks));
+    }
+  }
 }
 
 void Reader::readRecompute() {
@@ -263,6 +284,7 @@ llvm::Expected<Layout> predict::readLayout(const Row &row, const Defaults &defau
     vocabulary = int64_t(source->second.vocabulary);
   layout.vocabulary = reader.integer("vocab", 1, vocabulary);
   reader.readParts();
+  reader.takePublished(source->second);
   reader.readRecompute();
   reader.readPrecision();
   reader.check();

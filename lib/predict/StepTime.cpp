@@ -43,7 +43,7 @@ private:
   double memoryOf(const StageTime &stage, double activations) const;
   void reportMemory(Prediction &result, double measured) const;
   void fitRecomputation();
-  double gradientTime(const StageTime &stage, double microbatchBackward, double &hidden) const;
+  double gradientTime(const StageTime &stage, double &hidden) const;
   double updateTime(const StageTime &stage) const;
   llvm::Expected<Prediction> finish();
   void shardParameters(LayerClass &layer) const;
@@ -57,6 +57,14 @@ private:
   bool hasEnds = true; // the embedding and the head
 };
 } // namespace
+
+/// What a recomputed forward does of this one, where its parameters are there.
+static Pass withoutGathers(const Pass &pass) {
+  Pass result;
+  llvm::copy_if(pass, std::back_inserter(result),
+                [](const LayerOp &op) { return op.axis != Axis::Data; });
+  return result;
+}
 
 /// Time and memory of `count` layers, with the layout's recomputation.
 StageTime Step::makeStage(const LayerClass &layer, double count) const {
@@ -78,7 +86,11 @@ StageTime Step::makeStage(const LayerClass &layer, double count) const {
     backward += timeOf(cluster, groups, again, terms, graphs);
     saved = 0.45 * saved;
   } else if (layout.recomputedLayers > 0) {
-    backward += forward.scaled(layout.recomputedLayers);
+    bool gathersAgain = layout.shardStage < 3 || layout.software.gathersAgain > 0;
+    PassTime again = gathersAgain
+                         ? forward
+                         : timeOf(cluster, groups, withoutGathers(layer.forward), terms, graphs);
+    backward += again.scaled(layout.recomputedLayers);
     saved = layout.recomputedLayers * layer.inputBytes + (1 - layout.recomputedLayers) * saved;
   }
   result.forward = forward.scaled(count);
@@ -104,19 +116,28 @@ static void add(StageTime &to, const StageTime &from) {
 void Step::shardParameters(LayerClass &layer) const {
   if (layout.shardStage < 3 || layout.shardRanks <= 1)
     return;
-  LayerOp op{LayerOp::Communication};
-  op.axis = Axis::Data;
-  op.overlap = layout.software.overlapsGradients;
-  double messages = std::max(layout.software.gathersOfLayer, 1.0);
-  for (double i = 0; i < messages; ++i) {
-    op.bytes = 2 * layer.parameters / messages;
-    op.collective = Collective::AllGather;
-    layer.forward.push_back(op);
-    layer.backward.push_back(op);
-    op.collective = Collective::ReduceScatter;
-    op.bytes = layout.software.gradientBytes * layer.parameters / messages;
-    layer.backward.push_back(op);
-  }
+  const Software &software = layout.software;
+  double messages = std::max(software.gathersOfLayer, 1.0);
+  double parts = messages * double(groups[size_t(Axis::Data)].size);
+  auto communicate = [&](Pass &pass, Collective collective, double bytes) {
+    LayerOp op{LayerOp::Communication};
+    op.axis = Axis::Data;
+    op.overlap = software.overlapsGradients;
+    op.collective = collective;
+    op.bytes = bytes / messages;
+    pass.insert(pass.end(), size_t(messages), op);
+    if (software.copiesParts == 0)
+      return;
+    LayerOp copy{LayerOp::Bytes};
+    copy.axis = Axis::Data;
+    copy.bytes = 2 * bytes; // read and written
+    copy.kernels = messages;
+    copy.parts = parts;
+    pass.push_back(copy);
+  };
+  communicate(layer.forward, Collective::AllGather, 2 * layer.parameters);
+  communicate(layer.backward, Collective::AllGather, 2 * layer.parameters);
+  communicate(layer.backward, Collective::ReduceScatter, software.gradientBytes * layer.parameters);
 }
 
 void Step::makeStages() {
@@ -125,6 +146,8 @@ void Step::makeStages() {
   groups[size_t(Axis::Context)] = {context, tensor};
   groups[size_t(Axis::Expert)] = {layout.expert, 1};
   groups[size_t(Axis::Data)] = {data * context, tensor};
+  if (cost::ranksWithin(groups[size_t(Axis::Expert)], cluster.levels[0].size) < layout.expert)
+    layout.software.overlapsExperts = layout.software.overlapsExpertsBetween;
   Shape shape{&layout, double(layout.microBatch), double(tensor)};
   size_t count = size_t(layout.pipeline * layout.chunks);
   stages.assign(count, StageTime());
@@ -288,24 +311,40 @@ void Step::fitRecomputation() {
       llvm::formatv("recompute: {0:P0} of the layers, so that it fits", layout.recomputedLayers));
 }
 
-double Step::gradientTime(const StageTime &stage, double microbatchBackward, double &hidden) const {
+/// Reduction of a stage's gradients and gathering of its updated parameters: what is not hidden
+/// under the backward of a microbatch, and under its forward.
+double Step::gradientTime(const StageTime &stage, double &hidden) const {
   hidden = 0;
   if (layout.shardStage >= 3 || layout.lowRankTuning)
     return 0;
-  auto reduce = [&](double parameters, const cost::Group &group) {
-    double bytes = layout.software.gradientBytes * parameters;
-    if (layout.shardStage == 0)
-      return cost::timeOf(cluster, Collective::AllReduce, group, bytes);
-    return cost::timeOf(cluster, Collective::ReduceScatter, group, bytes) +
-           cost::timeOf(cluster, Collective::AllGather, group, 2 * parameters);
-  };
+  const Software &software = layout.software;
+  cost::Group data = groups[size_t(Axis::Data)];
   cost::Group experts{layout.data * layout.context * layout.tensor / layout.expert, layout.expert};
-  double seconds = reduce(stage.parameters, groups[size_t(Axis::Data)]) +
-                   reduce(stage.expertParameters, experts);
-  // The last microbatch's backward covers them, but for what is ready last.
-  if (layout.software.overlapsGradients > 0)
-    hidden = std::min(0.95 * seconds, microbatchBackward);
-  return seconds - hidden;
+  bool narrow = software.gathersNarrow > 0 && layout.width == cost::Width::Bits8;
+  double reduced = 0, gathered = 0;
+  for (auto [parameters, group] :
+       {std::pair(stage.parameters, data), std::pair(stage.expertParameters, experts)}) {
+    double bytes = software.gradientBytes * parameters;
+    if (layout.shardStage == 0) {
+      reduced += cost::timeOf(cluster, Collective::AllReduce, group, bytes);
+      continue;
+    }
+    reduced += cost::timeOf(cluster, Collective::ReduceScatter, group, bytes);
+    gathered += cost::timeOf(cluster, Collective::AllGather, group, (narrow ? 1 : 2) * parameters);
+  }
+  // All but what is ready last, or wanted first.
+  auto hide = [&](double seconds, double under) {
+    double covered = std::min(0.95 * seconds, under);
+    hidden += covered;
+    return seconds - covered;
+  };
+  double exposed = 0;
+  if (software.overlapsGathers > 0)
+    exposed += hide(gathered, stage.forward.seconds());
+  else
+    reduced += gathered;
+  return exposed +
+         (software.overlapsGradients > 0 ? hide(reduced, stage.backward.seconds()) : reduced);
 }
 
 double Step::updateTime(const StageTime &stage) const {
@@ -364,7 +403,7 @@ llvm::Expected<Prediction> Step::finish() {
     for (size_t s = rank; s < stages.size(); s += ranks)
       add(all, stages[s]);
     double hidden = 0;
-    double gradients = gradientTime(all, all.backward.seconds(), hidden);
+    double gradients = gradientTime(all, hidden);
     result.gradients = std::max(result.gradients, gradients + slowdown * hidden);
     if (terms.optimizer)
       result.update = std::max(result.update, updateTime(all));
@@ -390,6 +429,7 @@ llvm::Expected<Prediction> Step::finish() {
 }
 
 llvm::Expected<Prediction> Step::run() {
+  cluster.firstSlots = terms.slots;
   for (cost::Level &level : cluster.levels) {
     if (!terms.latency)
       level.link.latency = 0;
@@ -428,7 +468,7 @@ llvm::Expected<Prediction> Step::runPlan(const llvm::json::Object &plan) {
     layout.data = int64_t(stage.data);
     layout.shardRanks = layout.data;
     double hidden = 0;
-    result.gradients = std::max(result.gradients, gradientTime(stage, 0, hidden));
+    result.gradients = std::max(result.gradients, gradientTime(stage, hidden));
     if (terms.optimizer)
       result.update = std::max(result.update, updateTime(stage));
     double inFlight = std::min(double(stages.size() - rank), double(layout.microbatches));

@@ -148,6 +148,7 @@ void Builder::attention() {
     op.flops = 2 * pairs * (depth + head);
     op.unmasked = pairs / size;
     op.tiles = shape.microBatch * heads * std::ceil(rows / 128);
+    op.rate = layout.software.attentionRate;
     op.kernels = 1;
     layer.forward.push_back(op);
     layer.again.push_back(op);

@@ -28,7 +28,7 @@ import numpy
 
 STEP = 0.02  # of a constant's scale, for differences
 SCALE = 0.08  # residuals beyond it count less
-PRIOR = 0.02  # residual of a constant that is one unit of its scale off its start
+PRIOR = 0.01  # residual of a constant that is one unit of its scale off its start
 
 
 # What predictions do not read.
@@ -177,7 +177,7 @@ class Fit:
             self.write_table()
             self.measured = numpy.array([math.log(float(row["step_time_s"])) for row in self.rows])
             sizes = collections.Counter(family(row) for row in self.rows)
-            self.weights = numpy.array([sizes[family(row)] ** -0.25 for row in self.rows])
+            self.weights = numpy.array([sizes[family(row)] ** -0.5 for row in self.rows])
             self.columns = self.make_columns()
             self.solve()
 
@@ -238,9 +238,11 @@ class Fit:
         part = self.weights * SCALE * SCALE * (numpy.sqrt(1 + (residuals / SCALE) ** 2) - 1)
         return 2 * part.sum() + (prior**2).sum()
 
-    def solve(self, rounds=14):
-        """Levenberg-Marquardt, with weights that fall where residuals are large."""
+    def solve(self, rounds=60):
+        """Levenberg-Marquardt, with weights that fall where residuals are large. Ends where two rounds in a row gain
+        less than a ten-thousandth each: a single one may be a step that the bounds or the damping cut short."""
         damping = 1e-2
+        idle = 0
         residuals = self.residuals(self.positions)
         cost = self.cost(residuals, self.positions)
         for _ in range(rounds):
@@ -265,7 +267,8 @@ class Fit:
             gain = (cost - trial_cost) / cost
             self.positions, residuals, cost = trial, trial_residuals, trial_cost
             damping = max(damping / 4, 1e-6)
-            if gain < 1e-3:
+            idle = idle + 1 if gain < 1e-4 else 0
+            if idle == 2:
                 break
         self.final = residuals
 

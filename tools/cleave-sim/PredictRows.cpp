@@ -31,7 +31,7 @@ static cl::opt<std::string> plansOption("plans", cl::cat(rowsCategory), cl::valu
 static cl::list<std::string>
     withoutOption("without", cl::cat(rowsCategory), cl::CommaSeparated, cl::value_desc("term"),
                   cl::desc("Leave terms of the model out: tiles, bytes, launches, latency, "
-                           "starts, strided, contention, bubble, optimizer"));
+                           "starts, strided, slots, contention, bubble, optimizer"));
 
 static cl::opt<bool>
     detailsOption("details", cl::cat(rowsCategory),
@@ -71,14 +71,16 @@ llvm::Error sim::predictRowsOfOptions() {
                      .Case("latency", &terms.latency)
                      .Case("starts", &terms.starts)
                      .Case("strided", &terms.strided)
+                     .Case("slots", &terms.slots)
                      .Case("contention", &terms.contention)
                      .Case("bubble", &terms.bubble)
                      .Case("optimizer", &terms.optimizer)
                      .Default(nullptr);
     if (!term)
-      return makeError("--without: expected tiles, bytes, launches, latency, starts, strided, "
-                       "contention, bubble or optimizer, found '{0}'",
-                       name);
+      return makeError(
+          "--without: expected tiles, bytes, launches, latency, starts, strided, slots, "
+          "contention, bubble or optimizer, found '{0}'",
+          name);
     *term = false;
   }
   auto table = predict::predictRows(request);

@@ -67,6 +67,31 @@ TEST(CollectiveTime, ACollectiveStartsOnce) {
   EXPECT_DOUBLE_EQ(sendTime(cluster, 8, 100), 10);
 }
 
+TEST(CollectiveTime, TheFirstSlotOfAStepIsAMessage) {
+  Cluster cluster = makeCluster();
+  cluster.levels[0].link.pointToPointEfficiency = 0.25;
+  cluster.levels[1].link.pointToPointEfficiency = 0.5;
+  double slot = 512 * 1024;
+  // 7 steps of a slot and a half each; of less than a slot.
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllGather, {8, 1}, 8 * 1.5 * slot),
+                   7 * (slot / 25 + 0.5 * slot / 100));
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::ReduceScatter, {8, 1}, 800), 7 * 100 / 25.0);
+  // Each of the 8 rings between two nodes has slots of its own.
+  cluster.levels[0].link.bandwidth = 1e30;
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllGather, {16, 1}, 16 * 16 * slot),
+                   15 * (8 * slot / 40 + 8 * slot / 80));
+  // Messages that are faster than rings speed none up; a tree sends the whole tensor.
+  cluster.levels[1].link.efficiency = 0.25;
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllGather, {2, 8}, 2 * slot), slot / 2.5);
+  cluster.levels[1].link.efficiency = 1;
+  cluster.levels[1].link.latency = 1e6;
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllReduce, {64, 8}, 3 * slot),
+                   2 * (slot / 5 + 2 * slot / 10 + 6e6));
+  cluster.firstSlots = false;
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllReduce, {64, 8}, 3 * slot),
+                   2 * (3 * slot / 10 + 6e6));
+}
+
 TEST(CollectiveTime, RingsOfEverySecondDeviceCrossTheHost) {
   Cluster cluster = makeCluster();
   cluster.levels[1].link.stridedEfficiency = 0.25;

@@ -82,6 +82,26 @@ TEST_F(LayoutTest, ReadsExpertsAndSharding) {
   EXPECT_DOUBLE_EQ(layout.recomputedLayers, 0.375);
 }
 
+TEST_F(LayoutTest, TakesWhatTheSourcePublishedOfAModel) {
+  defaults.sources["paper"].layouts = {{8, 128, 1, 1}, {8, 64, 4, 2}};
+  set({{"schedule", ""}, {"vocab", "1000"}});
+  Layout layout = llvm::cantFail(read());
+  EXPECT_EQ(layout.microBatch, 2); // the row says so
+  EXPECT_EQ(layout.chunks, 2);
+  EXPECT_EQ(layout.notes, std::vector<std::string>{"vpp: 2, which the source published"});
+  set({{"micro_batch", ""}, {"vpp", "4"}});
+  layout = llvm::cantFail(read());
+  EXPECT_EQ(layout.microBatch, 4);
+  EXPECT_EQ(layout.microbatches, 2);
+  EXPECT_EQ(layout.chunks, 4);
+  EXPECT_EQ(layout.notes, std::vector<std::string>{"micro_batch: 4, which the source published"});
+  set({{"hidden", "256"}});
+  EXPECT_EQ(llvm::cantFail(read()).microBatch, 0);
+  // Another batch than that of the source.
+  set({{"hidden", "64"}, {"global_batch", "8"}});
+  EXPECT_EQ(llvm::cantFail(read()).microBatch, 0);
+}
+
 TEST_F(LayoutTest, RefusesWithTheColumn) {
   set({{"gpus", "17"}});
   EXPECT_EQ(fail(), "gpus: expected dp x tp x pp x cp = 16, found 17");

@@ -166,6 +166,76 @@ TEST(StepTime, TheLossMovesTheBytesThatTheSoftwareSays) {
   EXPECT_TRUE(has(head.backward, 14));
 }
 
+TEST(StepTime, UpdatedParametersAreGatheredUnderTheForward) {
+  Layout layout = makeLayout();
+  layout.gpus = layout.data = layout.shardRanks = 2;
+  layout.microbatches = 4;
+  layout.shardStage = 1;
+  layout.software.gradientBytes = 4;
+  cost::Cluster cluster = makeCluster();
+  cluster.levels[0].link.bandwidth = 1e12;
+  auto gradients = [&] {
+    return llvm::cantFail(predictStep(layout, cluster, nullptr, {.contention = false})).gradients;
+  };
+  double parameters = llvm::cantFail(predictStep(layout, cluster, nullptr)).parameters;
+  // Half of each goes to the other rank.
+  double byte = parameters / 2 / 1e12;
+  EXPECT_NEAR(gradients(), (4 + 2) * byte, 1e-9 * byte);
+  layout.software.overlapsGathers = 1;
+  EXPECT_NEAR(gradients(), (4 + 0.05 * 2) * byte, 1e-9 * byte);
+  layout.software.gathersNarrow = 1;
+  EXPECT_NEAR(gradients(), (4 + 0.05 * 2) * byte, 1e-9 * byte); // products take 16 bits
+  layout.width = cost::Width::Bits8;
+  EXPECT_NEAR(gradients(), (4 + 0.05) * byte, 1e-9 * byte);
+  layout.software.overlapsGradients = 1;
+  EXPECT_NEAR(gradients(), 0.05 * (4 + 1) * byte, 1e-9 * byte);
+}
+
+TEST(StepTime, ShardedParametersAreGatheredForTheRecomputationToo) {
+  Layout layout = makeLayout();
+  layout.gpus = layout.data = layout.shardRanks = 2;
+  layout.microbatches = 4;
+  layout.shardStage = 3;
+  layout.software.gradientBytes = 4;
+  layout.recompute = Recompute::Full;
+  layout.recomputedLayers = 1;
+  auto step = [&] { return llvm::cantFail(predictStep(layout, makeCluster(), nullptr)); };
+  auto sent = [&] { return step().sent[size_t(Axis::Data)]; };
+  // Gathered for the forward and the backward, and reduced: half of each goes to the other rank.
+  double once = 4 * (2 + 2 + 4) * step().parameters / 2;
+  EXPECT_NEAR(sent(), once, 1e-9 * once);
+  layout.software.gathersAgain = 1;
+  double layers = 8 * getDenseLayer({&layout, 2, 1}, 4096).parameters;
+  EXPECT_NEAR(sent(), once + 4 * 2 * layers / 2, 1e-9 * once);
+}
+
+TEST(StepTime, PartsOfShardedParametersAreCopiedOneByOne) {
+  Layout layout = makeLayout();
+  layout.gpus = layout.data = layout.shardRanks = 2;
+  layout.microbatches = 4;
+  layout.shardStage = 3;
+  layout.software.gathersOfLayer = 4;
+  cost::Cluster cluster = makeCluster();
+  cluster.device.kernelSeconds = 1e-3;
+  double without = llvm::cantFail(predictStep(layout, cluster, nullptr)).seconds;
+  layout.software.copiesParts = 1;
+  double with = llvm::cantFail(predictStep(layout, cluster, nullptr)).seconds;
+  // 4 launches, and a kernel for each of 2 ranks: of two gathers and a reduction of 8 layers and of
+  // what is before and behind them.
+  EXPECT_NEAR(with - without, 4 * (8 + 2) * 3 * (4 + 4 * 2) * 1e-3, 1e-9);
+}
+
+TEST(StepTime, AttentionHasTheRateOfTheSoftwaresKernel) {
+  Layout layout = makeLayout();
+  layout.attention = AttentionKind::Flash;
+  double best = llvm::cantFail(predictStep(layout, makeCluster(), nullptr)).seconds;
+  layout.software.attentionRate = 0.5;
+  double half = llvm::cantFail(predictStep(layout, makeCluster(), nullptr)).seconds;
+  // Half of all pairs: 4 operations a dimension forward, 10 backward.
+  double pairs = 2 * 16 * 1024.0 * 1024 / 2;
+  EXPECT_NEAR(half - best, 8 * 8 * 14 * pairs * 64 / 1e12, 1e-9);
+}
+
 TEST(StepTime, APlanThatIsNotThereIsRefused) {
   Layout layout = makeLayout();
   layout.plan = "p";
