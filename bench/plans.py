@@ -100,7 +100,7 @@ def measure(name, options):
             f"{date} |"
         )
     if options.sample:
-        _, said, seconds = run(*usual, "--time-limit=10", f"--sample={options.sample}")
+        _, said, seconds = run(*usual, f"--time-limit={options.limit}", f"--sample={options.sample}")
         words = said.strip().splitlines()[-1].split()
         count, least, refused, large = words[1], words[7], words[12], words[14]
         rows["sample"].append(f"| {name} | {count} | {least} | {refused}, {large} | {seconds:.0f} | {date} |")

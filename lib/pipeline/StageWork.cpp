@@ -214,6 +214,11 @@ private:
     if (stage.backwardInput)
       saved.visit(stage.backwardInput);
     work.heldBytes = saved.sumTaken({stage.backwardWeight});
+    SavedMemory gathered;
+    if (stage.unshard)
+      gathered.visit(stage.unshard);
+    work.gatheredBytes = gathered.sumTaken({stage.microbatch, stage.forward, stage.backward,
+                                            stage.backwardInput, stage.backwardWeight});
     work.numReductions = unsigned(train::listReducedBuckets(stage).size()) + (stage.reduce ? 1 : 0);
     addState(stage, work.state);
     countWorkBytes(stage, work);
@@ -295,7 +300,8 @@ private:
       if (!function)
         continue;
       memory::MemoryPlan once = memory::planMemory(function, /*emptyAccumulators=*/false);
-      most = std::max(most, double(once.peakBytes - once.resultBytes));
+      double kept = function == stage.unshard ? work.gatheredBytes : double(once.resultBytes);
+      most = std::max(most, double(once.peakBytes) - kept);
     }
     work.workBytes = most;
   }

@@ -16,8 +16,8 @@ namespace simulate = cleave::simulate;
 static constexpr KernelTime StageSample::*passes[] = {&StageSample::forward, &StageSample::backward,
                                                       &StageSample::input, &StageSample::weight};
 static constexpr double StageSample::*amounts[] = {
-    &StageSample::savedBytes, &StageSample::heldBytes, &StageSample::parameterBytes,
-    &StageSample::gradientBytes, &StageSample::stateBytes};
+    &StageSample::savedBytes,    &StageSample::heldBytes,  &StageSample::parameterBytes,
+    &StageSample::gradientBytes, &StageSample::stateBytes, &StageSample::gatheredBytes};
 
 /// Applies a function to each number of two stages that grows with their layers.
 template <typename Function>
@@ -40,8 +40,8 @@ std::vector<StageSample> cleave::plan::describeStages(const cost::Cluster &clust
   for (auto [stage, time] : llvm::zip_equal(work.stages, simulate::timeStages(cluster, work)))
     samples.push_back({of(time.forward), of(time.backward), of(time.input), of(time.weight),
                        stage.savedBytes, stage.heldBytes, stage.forwardBytes, stage.backwardBytes,
-                       stage.microbatchBytes, stage.state.parameters, stage.state.gradients,
-                       stage.state.optimizer});
+                       stage.microbatchBytes, stage.gatheredBytes, stage.state.parameters,
+                       stage.state.gradients, stage.state.optimizer});
   return samples;
 }
 
@@ -130,7 +130,9 @@ static std::optional<StageTable> findCosts(const Space &space, const cost::Clust
     cost.inputMemory = stage->savedBytes - stage->heldBytes;
     table.held.push_back(stage->parameterBytes / parameterParts +
                          stage->gradientBytes / gradientParts + stage->stateBytes / stateParts);
-    table.temporary.push_back(stage->microbatchBytes);
+    // A stage that runs has its parameters.
+    bool isGathered = layout.sharding == Sharding::FsdpOnce;
+    table.temporary.push_back(stage->microbatchBytes + (isGathered ? stage->gatheredBytes : 0));
   }
   return table;
 }

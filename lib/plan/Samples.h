@@ -40,6 +40,8 @@ struct StageSample {
   double savedBytes = 0, heldBytes = 0, forwardBytes = 0, backwardBytes = 0;
   /// While it runs, beside what microbatches keep; of a longer stage no less.
   double microbatchBytes = 0;
+  /// Of parameters that are gathered once per step.
+  double gatheredBytes = 0;
   /// As they are sharded by Programs::sampleStages.
   double parameterBytes = 0, gradientBytes = 0, stateBytes = 0;
 };

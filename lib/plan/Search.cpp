@@ -97,6 +97,8 @@ void Search::search(Entry &entry, size_t work) {
 
 /// Leaves a shape out: it is slower by its bound.
 void Search::close(Entry &entry, size_t work) {
+  if (entry.works[work].isDone)
+    return;
   result.numClosed += space.listSchedules(entry.works[work].shape).size();
   entry.works[work].isDone = true;
 }
@@ -129,37 +131,29 @@ bool Search::open(Entry &entry) {
   return true;
 }
 
-/// Simulates the shapes of a layout with the least bounds, until one fits and `maxWorse` are not
-/// better: those do not fit, or communicate more than their bounds know. Says whether one is.
-bool Search::tryLayout(Entry &entry, unsigned maxWorse) {
+/// Simulates the shapes of a layout with the least bounds until one fits. Says whether one does.
+bool Search::tryLayout(Entry &entry) {
   raiseUndivided(entry);
-  const Work *least = entry.findLeast();
-  while (least && least->bound < best && !least->undivided) {
-    raiseSampled(entry, size_t(least - entry.works.data()));
-    least = entry.findLeast();
-  }
-  if (!least || least->bound >= best || !open(entry))
-    return false;
-  bool isBetter = false;
-  for (unsigned numWorse = 0; numWorse < maxWorse || std::isinf(best);) {
-    least = entry.findLeast();
-    if (!least || least->bound >= best || isOver())
+  while (!isOver()) {
+    const Work *least = entry.findLeast();
+    if (!least)
       break;
     auto work = size_t(least - entry.works.data());
     if (!least->undivided) {
       raiseSampled(entry, work);
       continue;
     }
-    if (!least->schedules) {
+    if (!open(entry))
+      break;
+    if (!entry.works[work].schedules) {
       refine(entry, work);
       continue;
     }
-    double before = best;
     search(entry, work);
-    isBetter |= best < before;
-    numWorse = best < before ? 0 : numWorse + 1;
+    if (!std::isinf(best))
+      return true;
   }
-  return isBetter;
+  return false;
 }
 
 /// Looks for a plan that fits.
@@ -172,7 +166,7 @@ void Search::searchFirst() {
     return rankLayout(a->report.layout) < rankLayout(b->report.layout);
   });
   for (Entry *entry : order)
-    if (isOver() || tryLayout(*entry, /*maxWorse=*/0))
+    if (isOver() || tryLayout(*entry))
       break;
 }
 
@@ -204,27 +198,44 @@ void Search::searchRest() {
   for (size_t number = 0; number < entries.size(); ++number)
     if (entries[number].report.kind == LayoutReport::Open)
       push(number);
-  // Bounds of many layouts rise together, and what is looked at when they have is near the best.
-  // Where that takes long, the layout with the least bound is searched for a better plan now and
-  // then.
-  constexpr double lateFrom = 0.6, divedPart = 1.0 / 3;
-  constexpr unsigned maxWorse = 4;
+  // Bounds of many layouts rise together. Samples of stages say nearly what a plan takes, so that
+  // for a part of the time the shape of which they say the least is looked at before its turn.
+  constexpr double divedPart = 1.0 / 6;
   auto now = [&] { return options.timer ? options.timer->getSeconds() : 0; };
   double dived = 0;
-  auto shouldDive = [&] {
-    double late = options.timer ? now() - lateFrom * options.timer->getLimit() : 0;
-    return !options.isExhaustive && dived < late * divedPart;
+  decltype(queue) sampled;
+  auto noteSampled = [&](size_t entry, size_t work) {
+    if (double bound = entries[entry].works[work].bound; bound < best)
+      sampled.push({bound, entry, work});
   };
-  while (!queue.empty() && !isOver()) {
+  auto dive = [&] {
+    while (!options.isExhaustive && !sampled.empty() && dived < now() * divedPart) {
+      Item item = sampled.top();
+      sampled.pop();
+      Entry &entry = entries[item.entry];
+      if (*item.work >= entry.works.size()) // was refused
+        continue;
+      const Work &work = entry.works[*item.work];
+      if (work.isDone || work.bound > item.bound || work.bound >= best)
+        continue; // is done, or in the queue with what is known by now
+      double before = now();
+      search(entry, *item.work);
+      dived += now() - before;
+    }
+  };
+  for (; !queue.empty() && !isOver(); dive()) {
     Item item = queue.top();
     queue.pop();
     Entry &entry = entries[item.entry];
+    if (item.work ? entry.works[*item.work].isDone : !entry.findLeast())
+      continue;
     bool isSlow = !options.isExhaustive && item.bound >= best;
     if (item.work && isSlow)
       close(entry, *item.work);
     else if (item.work && !entry.works[*item.work].schedules) {
       entry.works[*item.work].undivided ? refine(entry, *item.work)
                                         : raiseSampled(entry, *item.work);
+      noteSampled(item.entry, *item.work);
       if (double bound = entry.works[*item.work].bound; !std::isinf(bound))
         queue.push({bound, item.entry, item.work});
     } else if (item.work)
@@ -236,14 +247,10 @@ void Search::searchRest() {
       raiseUndivided(entry);
       push(item.entry);
     } else if (const Work *least = entry.findLeast(); !least->undivided && !options.isExhaustive) {
-      raiseSampled(entry, size_t(least - entry.works.data()));
+      auto work = size_t(least - entry.works.data());
+      raiseSampled(entry, work);
+      noteSampled(item.entry, work);
       push(item.entry);
-    } else if (shouldDive()) {
-      double before = now();
-      tryLayout(entry, maxWorse);
-      dived += now() - before;
-      if (entry.report.kind == LayoutReport::Open)
-        push(item.entry);
     } else if (open(entry))
       push(item.entry);
   }

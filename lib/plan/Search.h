@@ -162,7 +162,7 @@ private:
   bool open(Entry &entry);
   void close(Entry &entry, size_t work);
   void search(Entry &entry, size_t work);
-  bool tryLayout(Entry &entry, unsigned maxWorse);
+  bool tryLayout(Entry &entry);
   void searchFirst();
   void searchRest();
   void searchMemory();

@@ -55,6 +55,8 @@ struct StageWork {
   /// much is there before and after these depends on how many layers the stage has.
   double microbatchBytes = 0;
   StateBytes state;
+  /// Bytes of parameters that are gathered while the stage is unsharded.
+  double gatheredBytes = 0;
   /// Buckets that are reduced, and the reduce function if there is one: a schedule has an action
   /// for each.
   unsigned numReductions = 0;

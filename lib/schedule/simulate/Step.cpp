@@ -132,10 +132,29 @@ static std::vector<FunctionRuns> listRuns(const ProgramWork &program, const Sche
   return runs;
 }
 
+/// Bytes of gathered parameters that a rank has at the most: of stages that are unsharded at a
+/// time, or of all where the schedule does not say.
+static double measureGathered(const ProgramWork &program, const Schedule &schedule, unsigned rank) {
+  double sum = 0, most = 0, all = 0;
+  for (Action action : schedule.ranks[rank])
+    schedule.forEachLeaf(action, [&](Action leaf) {
+      if (leaf.kind == ActionKind::Unshard)
+        sum += program.stages[leaf.stage].gatheredBytes;
+      if (leaf.kind == ActionKind::Reshard)
+        sum -= program.stages[leaf.stage].gatheredBytes;
+      most = std::max(most, sum);
+    });
+  for (unsigned stage = 0; stage < schedule.numStages(); ++stage)
+    if (schedule.topology.rankOf(stage) == rank)
+      all += program.stages[stage].gatheredBytes;
+  return hasAny(schedule, ActionKind::Unshard) ? most : all;
+}
+
 static RankMemory measureMemory(const ProgramWork &program, const Schedule &schedule,
                                 const Metrics &metrics, unsigned rank) {
   RankMemory memory;
   memory.activations = metrics.peakMemory[rank];
+  memory.state.parameters = measureGathered(program, schedule, rank);
   for (unsigned stage = 0; stage < schedule.numStages(); ++stage) {
     if (schedule.topology.rankOf(stage) != rank)
       continue;
