@@ -49,6 +49,23 @@ static void setOrders(Entries &entries) {
   }
 }
 
+/// Whether the axes that shard one dimension of an operand, in the order of the mesh, cut its
+/// factors from the outermost on: an inner factor is cut only where all in front of it are.
+static bool areFactorsInOrder(const sharding::TensorFactors &tensor, const Entries &entries,
+                              ArrayRef<SmallVector<AxisStrategy>> ways, ArrayRef<unsigned> chosen) {
+  SmallVector<size_t> last(tensor.size(), 0);
+  for (auto [entry, way, i] : llvm::zip_equal(entries, ways, chosen)) {
+    if (!entry.isShard() || entry.dim >= tensor.size() || !way[i].factor)
+      continue;
+    ArrayRef<sharding::FactorId> factors = tensor[entry.dim];
+    size_t position = llvm::find(factors, *way[i].factor) - factors.begin();
+    if (position < last[entry.dim])
+      return false;
+    last[entry.dim] = position;
+  }
+  return true;
+}
+
 static bool isLegal(const Entries &entries) {
   for (const AxisPlacement &a : entries)
     for (const AxisPlacement &b : entries)
@@ -115,13 +132,16 @@ bool Placer::tryStrategies(Operation &op, ArrayRef<SmallVector<AxisStrategy>> wa
   for (auto [way, i, axis] : llvm::zip_equal(ways, chosen, axes))
     if (way[i].factor)
       cuts.push_back({*way[i].factor, axis.size});
+  sharding::ShardingRule rule = sharding::getShardingRule(&op);
   for (auto [way, i] : llvm::zip_equal(ways, chosen))
-    if (!isCutInFront(sharding::getShardingRule(&op), way[i], cuts))
+    if (!isCutInFront(rule, way[i], cuts))
       return false;
   SmallVector<Entries> operands, results;
   for (OpOperand &operand : op.getOpOperands()) {
-    operands.push_back(along(false, operand.getOperandNumber()));
-    if (!canBe(operand.get(), operands.back()))
+    unsigned number = operand.getOperandNumber();
+    operands.push_back(along(false, number));
+    if (!canBe(operand.get(), operands.back()) ||
+        !areFactorsInOrder(rule.operands[number], operands.back(), ways, chosen))
       return false;
   }
   for (OpResult result : op.getResults()) {
