@@ -28,7 +28,9 @@ import numpy
 
 STEP = 0.02  # of a constant's scale, for differences
 SCALE = 0.08  # residuals beyond it count less
-PRIOR = 0.01  # residual of a constant that is one unit of its scale off its start
+# Residuals of a constant that is one unit of its scale off its start, which is what is known without rows, and off
+# its relative's, which is another device.
+START_PRIOR, RELATIVE_PRIOR = 0.03, 0.01
 
 
 # What predictions do not read.
@@ -226,12 +228,14 @@ class Fit:
         """How far constants are from where they start, or from their relative's; and its derivative."""
         count = len(positions)
         values, slopes = numpy.zeros(count), numpy.eye(count)
+        scales = numpy.full(count, START_PRIOR)
         for i, constant in enumerate(self.files.constants):
             parent = self.files.relative(constant)
             values[i] = positions[i] - (constant.start if parent is None else positions[parent])
             if parent is not None:
                 slopes[i, parent] = -1
-        return PRIOR * values, PRIOR * slopes
+                scales[i] = RELATIVE_PRIOR
+        return scales * values, scales[:, None] * slopes
 
     def cost(self, residuals, positions):
         prior, _ = self.prior(positions)
