@@ -158,13 +158,13 @@ def baseline_terms(row, item):
 def fit_baseline(bench, rows):
     """Five factors, one for each kind of time, by the same robust least squares on logarithms."""
     items, truths, weights = [], [], []
-    sizes = collections.Counter(calibrate.family(row) for row in rows if row["step_time_s"])
-    for row in rows:
+    timed = [row for row in rows if row["step_time_s"]]
+    for row, weight in zip(timed, calibrate.weigh(timed)):
         terms = baseline_of(bench, row)
-        if terms is not None and row["step_time_s"]:
+        if terms is not None:
             items.append(terms)
             truths.append(math.log(float(row["step_time_s"])))
-            weights.append(sizes[calibrate.family(row)] ** -0.5)
+            weights.append(weight)
     items, truths, weights = numpy.array(items), numpy.array(truths), numpy.array(weights)
     position = numpy.log(numpy.array([2.0, 1.5, 1.5, 1.5, 1.0]))
     for _ in range(60):

@@ -7,8 +7,9 @@ The programs are those of test/e2e/local_pairs.py, the changes those of local_mu
 in float64, on three sets of inputs. Each is tried without types, and with those of the right program where there are
 any: what `cleave-opt --check-spmd-types` accepts is proved, too. First come all single changes, then programs with two
 changes, of which the second one is of a kind that is drawn: more often of those of which there are fewer than --each, in
-the programs that can have such. With --log every program of a round is kept in FILE, and a later run goes on from there. Prints Markdown; --write puts it into
-bench/results/proof_mutants.md. Ends with status 1 if a program that differs was proved.
+the programs that can have such. With --log every program of a round is kept in FILE, and a later run goes on from
+there. Prints Markdown; --write puts it into bench/results/proof_mutants.md. Ends with status 1 if a program that
+differs was proved.
 """
 
 import argparse
@@ -35,6 +36,7 @@ import numpy as np  # noqa: E402
 
 PAIRS = 100  # of changes in one program, tried in each round but the first
 TOLERANCE = 1e-9
+
 
 def fits(program, wanted):
     """Whether all shapes fit, and the results have the types that they had."""

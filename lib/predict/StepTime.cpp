@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 using namespace cleave;
 using namespace cleave::predict;
@@ -146,8 +147,6 @@ void Step::makeStages() {
   groups[size_t(Axis::Context)] = {context, tensor};
   groups[size_t(Axis::Expert)] = {layout.expert, 1};
   groups[size_t(Axis::Data)] = {data * context, tensor};
-  if (cost::ranksWithin(groups[size_t(Axis::Expert)], cluster.levels[0].size) < layout.expert)
-    layout.software.overlapsExperts = layout.software.overlapsExpertsBetween;
   Shape shape{&layout, double(layout.microBatch), double(tensor)};
   size_t count = size_t(layout.pipeline * layout.chunks);
   stages.assign(count, StageTime());
@@ -338,13 +337,13 @@ double Step::gradientTime(const StageTime &stage, double &hidden) const {
     hidden += covered;
     return seconds - covered;
   };
-  double exposed = 0;
   if (software.overlapsGathers > 0)
-    exposed += hide(gathered, stage.forward.seconds());
+    gathered = hide(gathered, stage.forward.seconds());
   else
-    reduced += gathered;
-  return exposed +
-         (software.overlapsGradients > 0 ? hide(reduced, stage.backward.seconds()) : reduced);
+    reduced += std::exchange(gathered, 0);
+  if (software.overlapsGradients > 0)
+    reduced = hide(reduced, stage.backward.seconds());
+  return gathered + reduced;
 }
 
 double Step::updateTime(const StageTime &stage) const {
@@ -429,6 +428,8 @@ llvm::Expected<Prediction> Step::finish() {
 }
 
 llvm::Expected<Prediction> Step::run() {
+  if (cost::ranksWithin({layout.expert, 1}, cluster.levels[0].size) < layout.expert)
+    layout.software.overlapsExperts = layout.software.overlapsExpertsBetween;
   cluster.firstSlots = terms.slots;
   for (cost::Level &level : cluster.levels) {
     if (!terms.latency)

@@ -178,8 +178,7 @@ class Fit:
                 raise CalibrationError("expected rows with step_time_s that can be predicted, found none")
             self.write_table()
             self.measured = numpy.array([math.log(float(row["step_time_s"])) for row in self.rows])
-            sizes = collections.Counter(family(row) for row in self.rows)
-            self.weights = numpy.array([sizes[family(row)] ** -0.5 for row in self.rows])
+            self.weights = numpy.array(weigh(self.rows))
             self.columns = self.make_columns()
             self.solve()
 
@@ -306,6 +305,12 @@ def family(row):
         if source.startswith(name):
             return name + ("_moe" if name == "megatron_bridge" and row.get("arch") != "dense" else "")
     return source
+
+
+def weigh(rows):
+    """How much each row counts: a family's rows together as the square root of their number."""
+    sizes = collections.Counter(family(row) for row in rows)
+    return [sizes[family(row)] ** -0.5 for row in rows]
 
 
 def newest(rows):

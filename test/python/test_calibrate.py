@@ -66,6 +66,12 @@ def run(table, devices, *options):
                           env=os.environ | {"PATH": f"{TOOL.parent}:{os.environ['PATH']}"})
 
 
+def test_a_family_counts_as_the_root_of_its_rows():
+    sources = ["vtrain_single"] * 9 + ["megatron_sc21_table1"] * 3 + ["megatron_sc21_table2"]
+    weights = calibrate.weigh([{"source": source} for source in sources])
+    assert math.isclose(sum(weights[:9]), 3) and math.isclose(sum(weights[9:]), 2)
+
+
 def test_finds_the_constants_that_made_the_times(tmp_path, devices):
     truth = {"matrix_efficiency_16bit": 0.62, "memory_efficiency": 0.7, "host_seconds": 3e-5}
     for name, value in truth.items():
