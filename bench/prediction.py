@@ -5,8 +5,8 @@
 
 A processor needs some ten minutes for all of it, one for all rows alone.
 
-DATA has measured/iterations.csv and measured/plans.json. Constants are fitted by `cleave.calibrate`: on all rows; on
-all but one family; on four fifths of vTrain's models. Folds follow from the rows alone. Beside it stands a roofline
+DATA has measured/iterations.csv, measured/plans.json and measured/profiles. Constants are fitted by `cleave.calibrate`:
+on all rows; on all but one family; on four fifths of vTrain's models; with the profiles' single kernels each time. Folds follow from the rows alone. Beside it stands a roofline
 with five constants, fitted on the same rows in the same way. Prints Markdown; --write puts each part, with the date,
 into bench/results/prediction.md, with the error of every row (no measured value is copied); other parts stay. With
 the fit to all rows it writes examples/devices, as `cleave.calibrate` does: the page has the digest of the constants
@@ -17,6 +17,7 @@ import argparse
 import collections
 import csv
 import datetime
+import gzip
 import hashlib
 import itertools
 import math
@@ -41,6 +42,57 @@ TERMS = ("tiles", "bytes", "launches", "latency", "starts", "strided", "slots", 
 FOLDS = 5
 
 
+# The devices of profiles, as their sources call them.
+PROFILED = {"l4": "l4", "a10g": "a10g", "a100-sxm4-40gb": "a100-40gb"}
+# Of Aceso's ops: products with one weight, by the columns that it has, in hidden sizes; pointwise kernels, by how
+# often they read or write what they keep.
+PRODUCTS = {"enc-attention-dense": 1, "enc-attention-qkv": 3, "enc-MLP-GEMM-1": 4, "enc-MLP-GEMM-2": 1}
+MOVES = {"enc-attention-softmax": 2, "enc-MLP-gelu": 2}
+LEAST_MOVED = 100  # MiB: less may stay in a cache
+MIB = 2**20
+
+
+def read_profile(path):
+    with gzip.open(path, "rt", newline="", encoding="utf-8") as file:
+        return [row for row in csv.DictReader(line for line in file if not line.startswith("#"))
+                if row["gpu"] in PROFILED]
+
+
+def product(row, m, n, k, seconds):
+    return {"device": PROFILED[row["gpu"]], "kind": "product", "m": round(m), "n": round(n), "k": round(k),
+            "seconds": seconds}
+
+
+def read_kernels(folder):
+    """Kernels that were measured by themselves, in 16 bits: products (Mist's tables of interference), products and
+    pointwise kernels of one device's forward (Aceso's op times, whose sizes give the shapes)."""
+    for row in read_profile(folder / "mist_interference.csv.gz"):
+        if float(row["gemm_n"]) and not any(float(row[name]) for name in ("gpu_gpu_mb", "cpu_gpu_mb", "gpu_cpu_mb")):
+            yield product(row, *(float(row[name]) for name in ("gemm_n", "gemm_m", "gemm_k")),
+                          float(row["latency_ms"]) / 1e3)
+    ops = [row for row in read_profile(folder / "aceso_op_times.csv.gz") if row["tp"] == "1"]
+    hidden = {(row["gpu"], row["model"]): math.isqrt(round(float(row["weights_mb"]) * MIB / 2)) for row in ops
+              if row["op_name"] == "enc-attention-dense"}
+    for row in ops:
+        seconds, kept = float(row["forward_us"]) / 1e6, float(row["activations_mb"]) * MIB
+        if row["op_name"] in PRODUCTS:
+            columns = PRODUCTS[row["op_name"]] * hidden[row["gpu"], row["model"]]
+            yield product(row, kept / 2 / columns, columns, float(row["weights_mb"]) * MIB / 2 / columns, seconds)
+        elif kept * MOVES.get(row["op_name"], 0) >= LEAST_MOVED * MIB:
+            yield {"device": PROFILED[row["gpu"]], "kind": "bytes", "bytes": kept * MOVES[row["op_name"]],
+                   "seconds": seconds}
+
+
+def merge(kernels):
+    """One of each kind and shape on a device, with the median of what was measured."""
+    seconds = collections.defaultdict(list)
+    for kernel in kernels:
+        seconds[tuple(sorted((name, value) for name, value in kernel.items() if name != "seconds"))].append(
+            kernel["seconds"])
+    return [dict.fromkeys(calibrate.KERNEL_COLUMNS, "") | dict(key) | {"seconds": statistics.median(values)}
+            for key, values in seconds.items()]
+
+
 class Bench:
     """Rows, the tool, and where a fit begins."""
 
@@ -52,6 +104,7 @@ class Bench:
         self.every = every
         self.rows = calibrate.newest(every)
         self.files = calibrate.Files(SOURCE / "examples/devices")
+        self.kernels = merge(read_kernels(data / "measured/profiles"))
         # Of Aceso's plans: what the allocator held on the rank that held most, in GiB.
         self.held = collections.defaultdict(float)
         with open(data / "measured/aceso_rank_breakdown.csv", newline="", encoding="utf-8") as file:
@@ -71,7 +124,7 @@ class Bench:
             return calibrate.Files(folder).digest()
 
     def fit(self, rows, options=(), positions=None):
-        return calibrate.Fit(self.files, self.header, rows, self.tool, [*self.options, *options], positions)
+        return calibrate.Fit(self.files, self.header, rows, self.tool, [*self.options, *options], positions, self.kernels)
 
     def predict(self, positions, rows, options=()):
         """Predictions of rows with these constants, by id."""

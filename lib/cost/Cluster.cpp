@@ -148,7 +148,7 @@ const Link *Library::findLink(llvm::StringRef name) const {
   return found == links.end() ? nullptr : &*found;
 }
 
-const Device *Library::findDevice(llvm::StringRef name) const {
+const Device *Library::lookUpDevice(llvm::StringRef name) const {
   auto found = llvm::find_if(devices, [&](const Device &device) { return device.name == name; });
   return found == devices.end() ? nullptr : &*found;
 }
@@ -183,7 +183,7 @@ llvm::Error Library::resolve() {
   if (llvm::Error error = resolveRelatives(links, missingOfLink))
     return error;
   for (const Nodes &cluster : nodes) {
-    if (!findDevice(cluster.device))
+    if (!lookUpDevice(cluster.device))
       return makeError("{0}: has no device named \"{1}\": write a file of it, {2}/{1}.json",
                        cluster.file, cluster.device, folder);
     if (cluster.levels.empty())
@@ -226,7 +226,7 @@ llvm::Expected<Library> Library::read(llvm::StringRef folder) {
 }
 
 Cluster Library::make(const Nodes &cluster) const {
-  const Device *device = findDevice(cluster.device);
+  const Device *device = lookUpDevice(cluster.device);
   Cluster result;
   result.name = cluster.name;
   result.device = *device;
@@ -270,6 +270,14 @@ llvm::Expected<Cluster> Library::findNamed(llvm::StringRef name, llvm::StringRef
   return makeError("{0}: no cluster of this device is described, found '{1}': write files of "
                    "the device and the cluster, {2}/{3}.json and {2}/{3}-cluster.json",
                    what, name, folder, name.lower());
+}
+
+llvm::Expected<Device> Library::findDevice(llvm::StringRef name) const {
+  if (const Device *device = lookUpDevice(name))
+    return *device;
+  return makeError("device: none of this name is described, found '{0}': write a file of it, "
+                   "{1}/{2}.json",
+                   name, folder, name.lower());
 }
 
 llvm::Expected<Cluster> Library::readCluster(llvm::StringRef path) {

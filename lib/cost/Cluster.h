@@ -80,6 +80,8 @@ public:
   /// The cluster of this name, or of devices that tables call so. `what` is the option that has the
   /// name, for the error: it says which files are to be written.
   llvm::Expected<Cluster> findNamed(llvm::StringRef name, llvm::StringRef what) const;
+  /// The device of this name, with the constants that it takes from its relative.
+  llvm::Expected<Device> findDevice(llvm::StringRef name) const;
   /// The cluster that a file describes, with devices and links of the files beside it.
   static llvm::Expected<Cluster> readCluster(llvm::StringRef path);
 
@@ -99,7 +101,7 @@ private:
   llvm::Error resolve();
   Cluster make(const Nodes &cluster) const;
   const Link *findLink(llvm::StringRef name) const;
-  const Device *findDevice(llvm::StringRef name) const;
+  const Device *lookUpDevice(llvm::StringRef name) const;
 
   std::string folder;
   std::vector<Device> devices;

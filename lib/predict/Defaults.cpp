@@ -23,44 +23,113 @@ static llvm::Error readNumbers(JSONReader &reader, llvm::ArrayRef<Field> fields)
   return llvm::Error::success();
 }
 
+/// All numbers of a software, as files name them.
+static std::vector<Field> fieldsOf(Software &s) {
+  return {{"overlaps_gradients", &s.overlapsGradients},
+          {"overlaps_tensor", &s.overlapsTensor},
+          {"overlaps_experts", &s.overlapsExperts},
+          {"blocking_transfers", &s.blockingTransfers},
+          {"transfers_in_parts", &s.transfersInParts},
+          {"sequence_parallel", &s.sequenceParallel},
+          {"fuses_pointwise", &s.fusesPointwise},
+          {"attention_rate", &s.attentionRate},
+          {"softmax_multiple", &s.softmaxMultiple},
+          {"gathers_of_layer", &s.gathersOfLayer},
+          {"gathers_again", &s.gathersAgain},
+          {"copies_parts", &s.copiesParts},
+          {"graphs", &s.graphs},
+          {"graphs_attention", &s.graphsAttention},
+          {"graphs_router", &s.graphsRouter},
+          {"narrow_launches", &s.narrowLaunches},
+          {"loops_experts", &s.loopsExperts},
+          {"waits_experts", &s.waitsExperts},
+          {"repeats_tokens", &s.repeatsTokens},
+          {"logit_bytes", &s.logitBytes},
+          {"loss_bytes", &s.lossBytes},
+          {"loss_backward_bytes", &s.lossBackwardBytes},
+          {"accumulation_bytes", &s.accumulationBytes},
+          {"drops_attention", &s.dropsAttention},
+          {"gradient_bytes", &s.gradientBytes},
+          {"gathers_narrow", &s.gathersNarrow},
+          {"overlaps_gathers", &s.overlapsGathers},
+          {"optimizer_bytes", &s.optimizerBytes},
+          {"parameter_bytes", &s.parameterBytes},
+          {"gradient_state_bytes", &s.gradientStateBytes},
+          {"optimizer_state_bytes", &s.optimizerStateBytes},
+          {"update_gradient_bytes", &s.updateGradientBytes},
+          {"parallel_logit_bytes", &s.parallelLogitBytes},
+          {"keeps_gathered", &s.keepsGathered},
+          {"growing_segments", &s.growingSegments},
+          {"tied_embeddings", &s.tiedEmbeddings},
+          {"microbatches_as_ranks", &s.microbatchesAsRanks}};
+}
+
 static llvm::Error readSoftware(JSONReader &reader, Software &s) {
   if (llvm::Error error = reader.string("reason", s.reason, true))
     return error;
-  llvm::Error error = readNumbers(reader, {{"overlaps_gradients", &s.overlapsGradients},
-                                           {"overlaps_tensor", &s.overlapsTensor},
-                                           {"overlaps_experts", &s.overlapsExperts},
-                                           {"overlaps_experts_between", &s.overlapsExpertsBetween},
-                                           {"blocking_transfers", &s.blockingTransfers},
-                                           {"transfers_in_parts", &s.transfersInParts},
-                                           {"sequence_parallel", &s.sequenceParallel},
-                                           {"fuses_pointwise", &s.fusesPointwise},
-                                           {"attention_rate", &s.attentionRate},
-                                           {"softmax_multiple", &s.softmaxMultiple},
-                                           {"gathers_of_layer", &s.gathersOfLayer},
-                                           {"gathers_again", &s.gathersAgain},
-                                           {"copies_parts", &s.copiesParts},
-                                           {"graphs", &s.graphs},
-                                           {"logit_bytes", &s.logitBytes},
-                                           {"loss_bytes", &s.lossBytes},
-                                           {"loss_backward_bytes", &s.lossBackwardBytes},
-                                           {"accumulation_bytes", &s.accumulationBytes},
-                                           {"drops_attention", &s.dropsAttention},
-                                           {"gradient_bytes", &s.gradientBytes},
-                                           {"gathers_narrow", &s.gathersNarrow},
-                                           {"overlaps_gathers", &s.overlapsGathers},
-                                           {"optimizer_bytes", &s.optimizerBytes},
-                                           {"parameter_bytes", &s.parameterBytes},
-                                           {"gradient_state_bytes", &s.gradientStateBytes},
-                                           {"optimizer_state_bytes", &s.optimizerStateBytes},
-                                           {"update_gradient_bytes", &s.updateGradientBytes},
-                                           {"parallel_logit_bytes", &s.parallelLogitBytes},
-                                           {"keeps_gathered", &s.keepsGathered},
-                                           {"growing_segments", &s.growingSegments},
-                                           {"tied_embeddings", &s.tiedEmbeddings},
-                                           {"microbatches_as_ranks", &s.microbatchesAsRanks}});
+  llvm::Error error = readNumbers(reader, fieldsOf(s));
   if (!error && s.attentionRate == 0)
     return makeError("{0}: expected more than 0", reader.path("attention_rate"));
   return error;
+}
+
+void Recipe::apply(Software &software) const {
+  std::vector<Field> fields = fieldsOf(software);
+  for (const auto &[name, value] : sets)
+    *llvm::find_if(fields, [&](const Field &field) { return name == field.name; })->value = value;
+}
+
+static llvm::Error readStrings(JSONReader &reader, llvm::StringRef name,
+                               std::vector<std::string> &strings) {
+  if (!reader.has(name))
+    return llvm::Error::success();
+  auto values = reader.array(name);
+  if (!values)
+    return values.takeError();
+  for (const llvm::json::Value &value : **values) {
+    std::optional<llvm::StringRef> text = value.getAsString();
+    if (!text)
+      return makeError("{0}: expected strings", reader.path(name));
+    strings.push_back(text->str());
+  }
+  return llvm::Error::success();
+}
+
+/// Recipes have conditions, and under "sets" what a software has.
+static llvm::Error readRecipe(JSONReader &item, Recipe &recipe) {
+  if (llvm::Error error = readStrings(item, "models", recipe.models))
+    return error;
+  if (llvm::Error error = readStrings(item, "gpus", recipe.gpus))
+    return error;
+  if (llvm::Error error = readStrings(item, "precisions", recipe.precisions))
+    return error;
+  if (llvm::Error error = readNumbers(item, {{"from", &recipe.from},
+                                             {"until", &recipe.until},
+                                             {"pp", &recipe.pipeline},
+                                             {"ep", &recipe.expert}}))
+    return error;
+  auto sets = item.child("sets", true);
+  if (!sets)
+    return sets.takeError();
+  JSONReader values(**sets, item.path("sets"));
+  Software scratch;
+  for (const Field &field : fieldsOf(scratch)) {
+    if (llvm::Error error = readNumbers(values, field))
+      return error;
+    if (values.has(field.name))
+      recipe.sets.emplace_back(field.name, *field.value);
+  }
+  if (llvm::Error error = values.finish())
+    return error;
+  return item.finish();
+}
+
+static llvm::Error readRecipes(JSONReader &reader, std::vector<Recipe> &recipes) {
+  return reader.objects(
+      "recipes", [&](const llvm::json::Object &object, const std::string &where) -> llvm::Error {
+        JSONReader item(object, where);
+        return readRecipe(item, recipes.emplace_back());
+      });
 }
 
 static llvm::Error readLayouts(JSONReader &reader, std::vector<PublishedLayout> &layouts) {
@@ -82,13 +151,13 @@ static llvm::Error readSource(JSONReader &reader, Source &source) {
     return error;
   if (llvm::Error error = reader.string("reason", source.reason, true))
     return error;
-  if (llvm::Error error = reader.string("older", source.older))
-    return error;
   if (reader.has("layouts"))
     if (llvm::Error error = readLayouts(reader, source.layouts))
       return error;
+  if (reader.has("recipes"))
+    if (llvm::Error error = readRecipes(reader, source.recipes))
+      return error;
   return readNumbers(reader, {{"vocabulary", &source.vocabulary},
-                              {"older_until", &source.olderUntil},
                               {"reports_reserved", &source.reportsReserved},
                               {"reports_layers", &source.reportsLayers}});
 }
@@ -143,9 +212,8 @@ llvm::Expected<Defaults> Defaults::read(llvm::StringRef path) {
   if (llvm::Error error = reader.finish())
     return error;
   for (const auto &source : defaults.sources)
-    for (const std::string &name : {source.second.software, source.second.older})
-      if (!name.empty() && !defaults.software.count(name))
-        return makeError("{0}: sources: {1}: has no software named \"{2}\"", path, source.first(),
-                         name);
+    if (!defaults.software.count(source.second.software))
+      return makeError("{0}: sources: {1}: has no software named \"{2}\"", path, source.first(),
+                       source.second.software);
   return defaults;
 }

@@ -15,8 +15,8 @@ struct Software {
   double overlapsGradients = 0;
   /// The part of tensor-parallel collectives that runs beside the products around them.
   double overlapsTensor = 0;
-  /// The same of the exchanges between experts, within a node and where they cross nodes.
-  double overlapsExperts = 0, overlapsExpertsBetween = 0;
+  /// The same of the exchanges between experts, which run beside another microbatch's layers.
+  double overlapsExperts = 0;
   /// Without a free stream: a rank waits for each transfer to its pipeline neighbour.
   double blockingTransfers = 0;
   /// Each of the tensor-parallel ranks sends a part of the activation to the next pipeline rank,
@@ -38,8 +38,18 @@ struct Software {
   /// Each rank's part of a gathered parameter, and of a gradient to be scattered, is copied by a
   /// kernel of its own.
   double copiesParts = 0;
-  /// Steps are replayed as graphs: launches cost the host nothing.
-  double graphs = 0;
+  /// Steps are replayed as graphs: launches cost the host nothing. Or only what layers of experts
+  /// do up to the experts is: their attention, and the router with what sorts tokens.
+  double graphs = 0, graphsAttention = 0, graphsRouter = 0;
+  /// What a launch of a product of fewer than 16 bits, or of what makes its operands so narrow,
+  /// costs the host, where one of 16 bits costs 1.
+  double narrowLaunches = 1;
+  /// Products of experts on one rank are launched one by one, from a library's loop.
+  double loopsExperts = 0;
+  /// The host waits for the number of tokens that a rank's experts get.
+  double waitsExperts = 0;
+  /// Tokens are exchanged once for each of their experts, not once for all on a rank or a node.
+  double repeatsTokens = 0;
   /// Bytes of a gradient when it is reduced.
   double gradientBytes = 2;
   /// Updated parameters that products take in 8 bits are gathered in 8 bits.
@@ -81,16 +91,27 @@ struct PublishedLayout {
   double microBatch = 0, chunks = 0;
 };
 
+/// What the software's script for a model on a GPU sets, where it is not what all of them do. The
+/// first one that a row fits counts.
+struct Recipe {
+  std::vector<std::string> models;                  // rows' models begin with one of them
+  std::vector<std::string> gpus;                    // types; none: any
+  std::vector<std::string> precisions;              // as rows say; none: any
+  double from = 0, until = 0;                       // releases (`container` in the column `extra`)
+  double pipeline = 0, expert = 0;                  // degrees; 0: any
+  std::vector<std::pair<std::string, double>> sets; // names of `Software`'s fields
+
+  void apply(Software &software) const;
+};
+
 /// What a source of rows leaves open.
 struct Source {
   std::string software;
-  /// What releases up to number `olderUntil` (`container` in the column `extra`) ran instead.
-  std::string older;
-  double olderUntil = 0;
   double vocabulary = 0;      // 0: rows say
   double reportsReserved = 0; // its memory is what the allocator holds, not what tensors take
   double reportsLayers = 0;   // its memory is that of layers alone, by formulas
   std::vector<PublishedLayout> layouts;
+  std::vector<Recipe> recipes;
   std::string reason;
 };
 

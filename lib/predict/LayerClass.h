@@ -23,6 +23,19 @@ struct LayerOp : cost::OpWork {
   double overlap = 0;
   /// Kernels beside those that a launch from the host makes: a library's loop over parts.
   double parts = 0;
+  /// Kernels, one after the other, which a library's loop launches for the parts of a product's
+  /// batch: the processors that the last tiles of one leave idle the next one does not use. 1:
+  /// none.
+  double loops = 1;
+  /// It makes a product's operand narrower.
+  bool narrows = false;
+  /// What its launches cost the host, where usual ones cost 1.
+  double launchCost = 1;
+  /// After it, so often, the device is idle while the host, which waited for a result, launches
+  /// what comes next.
+  double waits = 0;
+  /// It is replayed as part of a graph: the host does not launch it.
+  bool replayed = false;
   /// Of attention: its kernel's rate, as a part of the device's best one.
   double rate = 1;
 

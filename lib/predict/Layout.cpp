@@ -256,6 +256,26 @@ static llvm::StringRef getRelease(llvm::StringRef text) {
   return first == llvm::StringRef::npos ? text : text.take_front(text.find('.', first + 1));
 }
 
+/// Whether the row is a run of the recipe's script.
+static bool fits(const Recipe &recipe, const Row &row, double release) {
+  auto isOneOf = [](llvm::ArrayRef<std::string> values, llvm::StringRef value) {
+    return values.empty() || llvm::is_contained(values, value);
+  };
+  auto has = [&](llvm::StringRef column, double expected) {
+    double value = 1;
+    llvm::StringRef text = row.get(column);
+    return expected == 0 || (!text.empty() && !text.getAsDouble(value) && value == expected);
+  };
+  llvm::StringRef model = row.get("model");
+  bool isModel = recipe.models.empty() || llvm::any_of(recipe.models, [&](llvm::StringRef name) {
+                   return model.starts_with(name);
+                 });
+  return isModel && isOneOf(recipe.gpus, row.get("gpu_type")) &&
+         isOneOf(recipe.precisions, row.get("precision")) && release >= recipe.from &&
+         (recipe.until == 0 || release <= recipe.until) && has("pp", recipe.pipeline) &&
+         has("ep", recipe.expert);
+}
+
 llvm::Expected<Layout> predict::readLayout(const Row &row, const Defaults &defaults) {
   Layout layout;
   layout.source = row.get("source").str();
@@ -266,11 +286,13 @@ llvm::Expected<Layout> predict::readLayout(const Row &row, const Defaults &defau
     return makeError("source: expected one that the file of defaults has, found '{0}'",
                      layout.source);
   double release = 0;
-  bool isOlder = !source->second.older.empty() &&
-                 !getRelease(row.find("extra", "container")).getAsDouble(release) &&
-                 release <= source->second.olderUntil;
-  layout.software =
-      defaults.software.find(isOlder ? source->second.older : source->second.software)->second;
+  bool hasRelease = !getRelease(row.find("extra", "container")).getAsDouble(release);
+  layout.software = defaults.software.find(source->second.software)->second;
+  auto recipe = llvm::find_if(source->second.recipes, [&](const Recipe &each) {
+    return hasRelease && fits(each, row, release);
+  });
+  if (recipe != source->second.recipes.end())
+    recipe->apply(layout.software);
   layout.reportsReserved = source->second.reportsReserved > 0;
   layout.reportsLayers = source->second.reportsLayers > 0;
   // "NAME (variant)"

@@ -428,8 +428,6 @@ llvm::Expected<Prediction> Step::finish() {
 }
 
 llvm::Expected<Prediction> Step::run() {
-  if (cost::ranksWithin({layout.expert, 1}, cluster.levels[0].size) < layout.expert)
-    layout.software.overlapsExperts = layout.software.overlapsExpertsBetween;
   cluster.firstSlots = terms.slots;
   for (cost::Level &level : cluster.levels) {
     if (!terms.latency)

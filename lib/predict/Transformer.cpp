@@ -16,6 +16,11 @@ double Shape::tokens() const {
 }
 
 namespace {
+/// So many ops that passes have.
+struct Mark {
+  size_t forward = 0, backward = 0;
+};
+
 /// Collects the ops of a block. Activations take 16 bits.
 class Builder {
 public:
@@ -40,6 +45,9 @@ public:
     double narrow = width == Width::Bits8 ? 4 : 3;
     double fused = layout.software.fusesPointwise > 1 ? 0.5 : 1;
     moved(fused * narrow * batch * m * k, fused * narrow * batch * m * n, 1, 1);
+    layer.forward.back().narrows = layer.backward.back().narrows = true;
+    layer.forward.back().launchCost = layer.backward.back().launchCost =
+        layout.software.narrowLaunches;
   }
   /// A product of two activations.
   void product(const MatrixProduct &p) {
@@ -94,6 +102,20 @@ public:
   void forwardProduct(const MatrixProduct &p, double kernels) { push(layer.forward, p, kernels); }
   void backwardProduct(const MatrixProduct &p, double kernels) { push(layer.backward, p, kernels); }
 
+  Mark mark() const { return {layer.forward.size(), layer.backward.size()}; }
+  /// The ops from one mark to another one are replayed, if `replays`.
+  void replay(Mark from, Mark to, bool replays) {
+    each(from, to, [&](LayerOp &op) { op.replayed = replays; });
+  }
+  /// Products that have been added since, and what makes their operands narrower, run once for each
+  /// of `count` parts.
+  void loop(Mark from, double count) {
+    each(from, mark(), [&](LayerOp &op) {
+      if (op.kind == LayerOp::Product || op.narrows)
+        op.loops = count;
+    });
+  }
+
   void norm();
   void attention();
   void residual();
@@ -105,10 +127,18 @@ public:
   LayerClass layer;
 
 private:
-  static void push(Pass &pass, const MatrixProduct &p, double kernels) {
+  template <typename Change> void each(Mark from, Mark to, Change change) {
+    for (size_t i = from.forward; i < to.forward; ++i)
+      change(layer.forward[i]);
+    for (size_t i = from.backward; i < to.backward; ++i)
+      change(layer.backward[i]);
+  }
+  void push(Pass &pass, const MatrixProduct &p, double kernels) const {
     LayerOp op{LayerOp::Product};
     op.product = p;
     op.kernels = kernels;
+    if (p.width == Width::Bits8 || p.width == Width::Bits4)
+      op.launchCost = layout.software.narrowLaunches;
     pass.push_back(op);
   }
 };
@@ -317,6 +347,8 @@ LayerClass predict::getExpertLayer(const Shape &shape) {
   const Layout &layout = b.layout;
   addAttention(b);
   b.norm();
+  Mark attention = b.mark();
+  b.replay({}, attention, layout.software.graphsAttention > 0);
   double ffn = static_cast<double>(layout.ffn);
   double experts = static_cast<double>(layout.experts);
   double chosen = static_cast<double>(layout.expertsPerToken);
@@ -325,16 +357,26 @@ LayerClass predict::getExpertLayer(const Shape &shape) {
   double own = b.tokens / shape.tensor;
   double matrices = layout.dimensions.gated > 0 ? 3 : 2;
   b.linear(own, b.hidden, experts, Width::Bits16); // router
-  b.moved(12 * own * experts, 12 * own * experts, 6, 6);
+  // Each rank tells all others how many tokens they get, and the host: small kernels.
+  bool repeats = layout.software.repeatsTokens > 0;
+  b.moved(12 * own * experts, 12 * own * experts, repeats ? 19 : 11, 6);
+  b.replay(attention, b.mark(), layout.software.graphsRouter > 0);
   double bytes = 2 * own * chosen * b.hidden;
+  if (layout.software.waitsExperts > 0)
+    b.layer.forward.back().waits = 1;
   for (Pass *pass : {&b.layer.forward, &b.layer.backward})
     for (int i = 0; i < 2; ++i) {
-      b.communicate(*pass, Collective::AllToAll, Axis::Expert, 2 * own * b.hidden,
+      b.communicate(*pass, Collective::AllToAll, Axis::Expert, repeats ? bytes : 2 * own * b.hidden,
                     layout.software.overlapsExperts);
-      pass->back().copies = chosen;
+      pass->back().copies = repeats ? 0 : chosen;
     }
-  b.moved(4 * bytes, 4 * bytes, 4, 4); // sorted by expert, and back
+  // Sorted by expert, and back: by the kernels that exchange them, or by rank, then by expert.
+  double passes = repeats ? 6 : 4;
+  b.moved(passes * bytes, passes * bytes, repeats ? 11 : 4, repeats ? 8 : 4);
+  Mark sorted = b.mark();
   addNetwork(b, own * chosen / local, ffn, local, 1);
+  if (layout.software.loopsExperts > 0)
+    b.loop(sorted, local);
   b.keep(2 * own * chosen * b.hidden);
   b.layer.expertParameters += matrices * local * b.hidden * ffn;
   if (layout.dimensions.sharedExperts > 0) {

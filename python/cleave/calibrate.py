@@ -1,15 +1,16 @@
 """Fits the constants of devices and links to measured runs, by least squares within their bounds.
 
-    python -m cleave.calibrate ROWS.csv [--plans plans.json] [--devices examples/devices] [--leave-out SOURCE,...]
+    python -m cleave.calibrate [ROWS.csv] [--kernels KERNELS.csv] [--plans plans.json] [--devices examples/devices]
+                               [--leave-out SOURCE,...]
 
-ROWS.csv has the columns that `cleave-sim --rows` reads, and step_time_s. Each file of a device or link gets the
-constants that fit best, and each file of a cluster its typical error; the same rows always give the same bytes.
+ROWS.csv has the columns that `cleave-sim --rows` reads, and step_time_s. KERNELS.csv is a profile of single kernels:
+the columns that `cleave-sim --kernels` reads, and seconds. Each file of a device or link gets the constants that fit best, and each file of a cluster its typical error; the same rows always give the same bytes.
 Constants that the rows do not decide stay close to where the file says that a fit starts, or to those of the
 device's relative. Prints each constant with an interval and the row that moves it most.
 
 Residuals are logarithms of predicted over measured time, so that a factor of two counts the same in either
 direction and at any scale. Large ones count less (they are often another software than assumed), and a family's
-rows count together as the square root of their number.
+rows, or a device's kernels, count together as the square root of their number.
 """
 
 import argparse
@@ -33,6 +34,8 @@ SCALE = 0.08  # residuals beyond it count less
 START_PRIOR, RELATIVE_PRIOR = 0.03, 0.01
 
 
+# What `cleave-sim --kernels` reads.
+KERNEL_COLUMNS = ["device", "kind", "batch", "m", "n", "k", "bits", "bytes"]
 # What predictions do not read.
 IGNORED = {"id", "step_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "peak_memory_gib", "derived", "params_b"}
 
@@ -41,7 +44,7 @@ class CalibrationError(Exception):
     """What the caller gave cannot be fitted to."""
 
 
-def read_rows(path):
+def read_rows(path, expected=("source", "step_time_s")):
     """Header and rows of a table as dictionaries."""
     try:
         with open(path, newline="", encoding="utf-8") as file:
@@ -49,10 +52,29 @@ def read_rows(path):
             rows = list(reader)
     except OSError as error:
         raise CalibrationError(f"{path}: {error.strerror}") from None
-    for column in ("source", "step_time_s"):
+    for column in expected:
         if not reader.fieldnames or column not in reader.fieldnames:
             raise CalibrationError(f'{path}: expected a column "{column}", found none')
     return reader.fieldnames, rows
+
+
+def read_kernels(path, files):
+    """A profile of kernels as dictionaries."""
+    _, kernels = read_rows(path, ("device", "kind", "seconds"))
+    for number, kernel in enumerate(kernels, 1):
+        if kernel["device"] not in files.named:
+            raise CalibrationError(f"{path}: kernel {number}: device: expected one of {files.folder}, found "
+                                   f"{kernel['device']!r}")
+        try:
+            positive = float(kernel["seconds"]) > 0
+        except ValueError:
+            positive = False
+        if not positive:
+            raise CalibrationError(f"{path}: kernel {number}: seconds: expected a positive number, found "
+                                   f"{kernel['seconds']!r}")
+        for column in KERNEL_COLUMNS:
+            kernel.setdefault(column, "")
+    return kernels
 
 
 def find_tool():
@@ -63,9 +85,9 @@ def find_tool():
     return tool
 
 
-def run_tool(tool, table, devices, options=()):
+def run_tool(tool, table, devices, options=(), kind="rows"):
     """The lines of the table with predictions; `table` is a file, `options` are further ones of cleave-sim."""
-    command = [str(tool), f"--rows={table}", f"--devices={devices}", *options]
+    command = [str(tool), f"--{kind}={table}", f"--devices={devices}", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CalibrationError(done.stderr.strip())
@@ -162,38 +184,51 @@ class Files:
 
 
 class Fit:
-    """Constants fitted to rows."""
+    """Constants fitted to rows, and to a profile of kernels if there is one."""
 
-    def __init__(self, files, header, rows, tool, options=(), positions=None):
+    def __init__(self, files, header, rows, tool, options=(), positions=None, kernels=()):
         self.files, self.tool, self.options = files, tool, options
         self.header = header
         self.rows = [row for row in rows if row["step_time_s"] and files.cluster(row)]
+        self.kernels = list(kernels)
         # What cannot be predicted has no residual.
         self.positions = numpy.array([c.start for c in files.constants] if positions is None else positions)
         with tempfile.TemporaryDirectory() as scratch:
             self.scratch = pathlib.Path(scratch)
-            self.write_table()
-            self.rows = [row for row, time in zip(self.rows, self.run(self.positions)) if time]
-            if not self.rows:
+            self.write_tables()
+            times = self.run(self.positions)
+            self.rows, self.kernels = ([row for row, time in zip(table, times[at:]) if time]
+                                       for table, at in ((self.rows, 0), (self.kernels, len(self.rows))))
+            if not self.rows and not self.kernels:
                 raise CalibrationError("expected rows with step_time_s that can be predicted, found none")
-            self.write_table()
-            self.measured = numpy.array([math.log(float(row["step_time_s"])) for row in self.rows])
-            self.weights = numpy.array(weigh(self.rows))
+            self.write_tables()
+            self.measured = numpy.array([math.log(float(row["step_time_s"])) for row in self.rows]
+                                        + [math.log(float(kernel["seconds"])) for kernel in self.kernels])
+            self.weights = numpy.array(weigh(self.rows) + weigh_kernels(self.kernels))
             self.columns = self.make_columns()
             self.solve()
 
-    def write_table(self):
-        with open(self.scratch / "rows.csv", "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, [name for name in self.header if name not in IGNORED], extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(self.rows)
+    def write_tables(self):
+        """What is predicted, without what was measured."""
+        for name, names, table in (("rows", [name for name in self.header if name not in IGNORED], self.rows),
+                                   ("kernels", KERNEL_COLUMNS, self.kernels)):
+            with open(self.scratch / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, names, extrasaction="ignore")
+                writer.writeheader()
+                writer.writerows(table)
 
     def run(self, positions):
-        """Predicted times, as text."""
+        """Predicted times, as text, of rows and then of kernels."""
         self.files.write(self.scratch, positions)
-        header, *rows = csv.reader(run_tool(self.tool, self.scratch / "rows.csv", self.scratch, self.options))
-        column = header.index("predicted_step_time_s")
-        return [row[column] for row in rows]
+        times = []
+        for kind, column, table, options in (("rows", "predicted_step_time_s", self.rows, self.options),
+                                             ("kernels", "predicted_seconds", self.kernels, ())):
+            if table:
+                header, *rows = csv.reader(
+                    run_tool(self.tool, self.scratch / f"{kind}.csv", self.scratch, options, kind))
+                at = header.index(column)
+                times += [row[at] for row in rows]
+        return times
 
     def residuals(self, positions):
         return numpy.log(numpy.array(self.run(positions), dtype=float)) - self.measured
@@ -201,10 +236,13 @@ class Fit:
     def make_columns(self):
         """Constants that no row has two of can be moved together: by name, and level for links. Of each such group,
         the constant that each row has (-1: none)."""
-        columns = collections.defaultdict(lambda: [-1] * len(self.rows))
-        for at, row in enumerate(self.rows):
+        columns = collections.defaultdict(lambda: [-1] * len(self.measured))
+        parts = []
+        for row in self.rows:
             cluster = self.files.cluster(row)
-            names = [(cluster["of"], 0)] + [(level["link"], 1 + i) for i, level in enumerate(cluster["levels"])]
+            parts.append([(cluster["of"], 0)] + [(level["link"], 1 + i) for i, level in enumerate(cluster["levels"])])
+        parts += [[(kernel["device"], 0)] for kernel in self.kernels]
+        for at, names in enumerate(parts):
             for name, level in names:
                 for constant in {c.name for c in self.files.constants}:
                     owner = self.files.owner(name, constant)
@@ -213,7 +251,7 @@ class Fit:
         return [numpy.array(column) for _, column in sorted(columns.items())]
 
     def jacobian(self, positions, base):
-        result = numpy.zeros((len(self.rows), len(positions)))
+        result = numpy.zeros((len(self.measured), len(positions)))
         for column in self.columns:
             moved = positions.copy()
             owners = [owner for owner in set(column.tolist()) if owner >= 0]
@@ -291,7 +329,8 @@ class Fit:
             deviation = 2 * math.sqrt(max(covariance[i, i], 0))
             low, high = (constant.value(self.positions[i] + sign * deviation) for sign in (-1, 1))
             moves = numpy.abs(self.slopes[:, i]) * self.weights
-            decides = self.rows[int(moves.argmax())].get("id", "") if moves.max() > 1e-6 else "no row: as it starts"
+            names = [row.get("id", "") for row in self.rows] + [describe(kernel) for kernel in self.kernels]
+            decides = names[int(moves.argmax())] if moves.max() > 1e-6 else "no row: as it starts"
             lines.append(f"{constant.owner:16} {constant.name:26} {constant.value(self.positions[i]):<12.4g} "
                          f"{low:.3g} to {high:.3g}; {decides}")
         return lines
@@ -313,6 +352,19 @@ def weigh(rows):
     return [sizes[family(row)] ** -0.5 for row in rows]
 
 
+def weigh_kernels(kernels):
+    """The same of a profile: a device's kernels together as the square root of their number."""
+    sizes = collections.Counter(kernel["device"] for kernel in kernels)
+    return [sizes[kernel["device"]] ** -0.5 for kernel in kernels]
+
+
+def describe(kernel):
+    """A kernel in a line of the report."""
+    if kernel["kind"] == "product":
+        return f"product {kernel['m']} x {kernel['n']} x {kernel['k']}"
+    return f"{kernel['bytes']} bytes"
+
+
 def newest(rows):
     """Of runs that differ in the software's release only, the newest (`container` in `extra`)."""
     def release(row):
@@ -330,22 +382,27 @@ def newest(rows):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m cleave.calibrate", description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("rows", help="a table of measured runs")
+    parser.add_argument("rows", nargs="?", help="a table of measured runs")
     parser.add_argument("--devices", default="examples/devices", help="folder of devices, links and clusters")
     parser.add_argument("--output", help="folder to write them to (default: the same)")
     parser.add_argument("--plans", help="plans by op that rows name")
     parser.add_argument("--defaults", help="what rows leave open, by source (default: cleave-sim's)")
+    parser.add_argument("--kernels", help="a table of measured kernels: a profile of devices")
     parser.add_argument("--leave-out", default="", help="sources whose rows do not count, separated by commas")
     options = parser.parse_args(arguments)
     try:
-        header, rows = read_rows(options.rows)
+        if not options.rows and not options.kernels:
+            raise CalibrationError("expected a table of runs, --kernels, or both")
+        header, rows = read_rows(options.rows) if options.rows else ([], [])
         left_out = set(filter(None, options.leave_out.split(",")))
         unknown = left_out - {row["source"] for row in rows}
         if unknown:
             raise CalibrationError(f"--leave-out: {options.rows} has no source {sorted(unknown)[0]!r}")
         files = Files(options.devices)
+        kernels = read_kernels(options.kernels, files) if options.kernels else ()
         fit = Fit(files, header, newest([row for row in rows if row["source"] not in left_out]), find_tool(),
-                  [f"--{name}={getattr(options, name)}" for name in ("plans", "defaults") if getattr(options, name)])
+                  [f"--{name}={getattr(options, name)}" for name in ("plans", "defaults") if getattr(options, name)],
+                  kernels=kernels)
         output = pathlib.Path(options.output or options.devices)
         output.mkdir(parents=True, exist_ok=True)
         files.write(output, fit.positions, fit.errors())

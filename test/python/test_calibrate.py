@@ -60,8 +60,8 @@ def set_constant(folder, name, value):
 
 
 def run(table, devices, *options):
-    command = [sys.executable, "-m", "cleave.calibrate", str(table), f"--devices={devices}", f"--defaults={DEFAULTS}",
-               *options]
+    command = [sys.executable, "-m", "cleave.calibrate", *([str(table)] if table else []), f"--devices={devices}",
+               f"--defaults={DEFAULTS}", *options]
     return subprocess.run(command, capture_output=True, text=True, check=False,
                           env=os.environ | {"PATH": f"{TOOL.parent}:{os.environ['PATH']}"})
 
@@ -99,6 +99,72 @@ def test_finds_the_constants_that_made_the_times(tmp_path, devices):
     assert "host_seconds" in done.stdout
     cluster = json.loads((tmp_path / "first/cluster-vtrain.json").read_text(encoding="utf-8"))
     assert cluster["error"] < 0.03
+
+
+KERNELS = """device,kind,m,n,k,bytes,seconds
+a100,product,4096,4096,4096,,
+a100,product,8192,4096,16384,,
+a100,product,16384,16384,4096,,
+a100,bytes,,,,400000000,
+a100,bytes,,,,1600000000,
+"""
+
+
+def profile(devices, path, slower=1.0):
+    """Kernels that take `slower` times what the constants of `devices` say."""
+    path.write_text(KERNELS, encoding="utf-8")
+    header, *rows = csv.reader(calibrate.run_tool(TOOL, path, devices, kind="kernels"))
+    lines = [",".join(header[:7])]
+    lines += [",".join([*row[:6], str(slower * float(row[header.index("predicted_seconds")]))]) for row in rows]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def test_finds_what_a_profile_of_kernels_says(tmp_path, devices):
+    truth = {"matrix_efficiency_16bit": 0.47, "memory_efficiency": 0.66}
+    for name, value in truth.items():
+        set_constant(devices, name, value)
+    profile(devices, tmp_path / "kernels.csv")
+    done = run(None, devices, f"--kernels={tmp_path / 'kernels.csv'}", f"--output={tmp_path / 'fitted'}")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "fitted/a100.json").read_text(encoding="utf-8"))["constants"]
+    for name, value in truth.items():
+        assert math.isclose(found[name]["value"], value, rel_tol=0.03), name
+    assert "1600000000 bytes" in done.stdout and "product" in done.stdout
+
+
+def test_a_profile_decides_what_runs_leave_open(tmp_path, devices):
+    """Runs that only say how long products and moved bytes take together are explained by either: kernels say which."""
+    rows = [row for row in make_rows() if row["tp"] == 1][:2]
+    write(tmp_path / "rows.csv", rows)
+    set_constant(devices, "matrix_efficiency_16bit", 0.45)
+    for row, predicted in zip(rows, calibrate.predict(TOOL, tmp_path / "rows.csv", devices, [f"--defaults={DEFAULTS}"])):
+        row["step_time_s"] = predicted["predicted_step_time_s"]
+    write(tmp_path / "rows.csv", rows)
+    profile(devices, tmp_path / "kernels.csv")
+    errors = []
+    for options in ([], [f"--kernels={tmp_path / 'kernels.csv'}"]):
+        done = run(tmp_path / "rows.csv", devices, f"--output={tmp_path / 'fitted'}", *options)
+        assert done.returncode == 0, done.stderr
+        found = json.loads((tmp_path / "fitted/a100.json").read_text(encoding="utf-8"))["constants"]
+        errors.append(abs(found["matrix_efficiency_16bit"]["value"] / 0.45 - 1))
+    assert errors[1] < 0.03 and errors[1] < errors[0]
+
+
+@pytest.mark.parametrize("line, message", [
+    ("b200,bytes,,,,1e9,0.1", "kernel 1: device: expected one of"),
+    ("a100,bytes,,,,1e9,-1", "kernel 1: seconds: expected a positive number, found '-1'"),
+    ("a100,bytes,,,,1e9,long", "kernel 1: seconds: expected a positive number, found 'long'"),
+])
+def test_refuses_kernels_that_say_nothing(tmp_path, devices, line, message):
+    (tmp_path / "kernels.csv").write_text(KERNELS.splitlines()[0] + f"\n{line}\n", encoding="utf-8")
+    done = run(None, devices, f"--kernels={tmp_path / 'kernels.csv'}")
+    assert done.returncode == 1
+    assert message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_needs_runs_or_kernels(devices):
+    done = run(None, devices)
+    assert done.returncode == 1 and "expected a table of runs, --kernels, or both" in done.stderr
 
 
 def test_of_releases_the_newest_counts():

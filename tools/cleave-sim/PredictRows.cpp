@@ -3,6 +3,7 @@
 #include "PredictRows.h"
 
 #include "lib/cost/Installed.h"
+#include "lib/predict/Kernels.h"
 #include "lib/predict/Rows.h"
 #include "lib/support/Error.h"
 
@@ -17,6 +18,9 @@ static cl::OptionCategory rowsCategory("Options for tables of runs");
 static cl::opt<std::string>
     rowsOption("rows", cl::cat(rowsCategory), cl::value_desc("in.csv"),
                cl::desc("Predict step time and memory of the training runs in a table, one a row"));
+static cl::opt<std::string>
+    kernelsOption("kernels", cl::cat(rowsCategory), cl::value_desc("in.csv"),
+                  cl::desc("Predict the seconds of the kernels in a table, one a row"));
 static cl::opt<std::string> outputOption("output", cl::cat(rowsCategory), cl::value_desc("out.csv"),
                                          cl::init("-"),
                                          cl::desc("The table with predictions (default: printed)"));
@@ -47,10 +51,38 @@ std::string sim::findDevices() {
 }
 
 bool sim::wantsRows() {
-  return rowsOption.getNumOccurrences() > 0;
+  return rowsOption.getNumOccurrences() > 0 || kernelsOption.getNumOccurrences() > 0;
+}
+
+static llvm::Error write(const predict::Table &table) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  table.print(os);
+  std::error_code code;
+  llvm::raw_fd_ostream file(outputOption, code, llvm::sys::fs::OF_Text);
+  if (!code) {
+    file << text;
+    file.close();
+    code = file.error();
+    file.clear_error();
+  }
+  return code ? makeError("{0}: {1}", outputOption.getValue(), code.message())
+              : llvm::Error::success();
+}
+
+static llvm::Error predictKernelsOfOptions() {
+  if (rowsOption.getNumOccurrences())
+    return makeError("--kernels: expected one table, found --rows, too");
+  std::string devices = sim::findDevices();
+  if (devices.empty())
+    return makeError("--kernels: expected --devices=FOLDER, found none");
+  auto table = predict::predictKernels(kernelsOption, devices);
+  return table ? write(*table) : table.takeError();
 }
 
 llvm::Error sim::predictRowsOfOptions() {
+  if (kernelsOption.getNumOccurrences())
+    return predictKernelsOfOptions();
   predict::RowsRequest request;
   request.rows = rowsOption;
   request.devices = findDevices();
@@ -84,19 +116,5 @@ llvm::Error sim::predictRowsOfOptions() {
     *term = false;
   }
   auto table = predict::predictRows(request);
-  if (!table)
-    return table.takeError();
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  table->print(os);
-  std::error_code code;
-  llvm::raw_fd_ostream file(outputOption, code, llvm::sys::fs::OF_Text);
-  if (!code) {
-    file << text;
-    file.close();
-    code = file.error();
-    file.clear_error();
-  }
-  return code ? makeError("{0}: {1}", outputOption.getValue(), code.message())
-              : llvm::Error::success();
+  return table ? write(*table) : table.takeError();
 }

@@ -1,4 +1,4 @@
-//===- PredictRows.h - the table of --rows --------------------------*- C++ -*-===//
+//===- PredictRows.h - the tables of --rows, --kernels --------------*- C++ -*-===//
 
 #ifndef CLEAVE_TOOLS_CLEAVE_SIM_PREDICTROWS_H
 #define CLEAVE_TOOLS_CLEAVE_SIM_PREDICTROWS_H
@@ -13,11 +13,11 @@ llvm::cl::OptionCategory &getRowsCategory();
 /// The folder of --devices, or where descriptions of clusters lie beside the tool; empty if
 /// nowhere.
 std::string findDevices();
-/// True if the command line has --rows.
+/// True if the command line has --rows or --kernels.
 bool wantsRows();
 
-/// Predicts the rows of a table, as the options --rows, --output, --devices, --defaults, --plans
-/// and --without say. Nothing is written unless all of it can be.
+/// Predicts the rows of a table, as the options --rows or --kernels, --output, --devices,
+/// --defaults, --plans and --without say. Nothing is written unless all of it can be.
 llvm::Error predictRowsOfOptions();
 
 } // namespace cleave::sim
