@@ -77,8 +77,12 @@ def llama3(**sizes):
     return make
 
 
-def deepseek_v3(layers, batch, tokens):
-    """torchtitan's DeepSeek-V3 671B, of that many layers, the first three of them dense."""
+def deepseek_v3(layers, batch, tokens, fuses_attention=False):
+    """torchtitan's DeepSeek-V3 671B, of that many layers, the first three of them dense.
+
+    Its values are narrower than its keys, for which PyTorch has fused attention on some GPUs only and the exporter has
+    products and a softmax. `fuses_attention`: values get the width of keys by zeros, as where attention is fused otherwise.
+    """
     import logging
 
     logging.getLogger("torchtitan").setLevel(logging.ERROR)
@@ -95,6 +99,9 @@ def deepseek_v3(layers, batch, tokens):
     torch.set_default_dtype(torch.bfloat16)
     with torch.device("meta"):
         module = DeepSeekV3Model(arguments).train()
+        if fuses_attention:
+            for layer in module.layers.values():
+                layer.attention.inner_attention = pad_values()
         examples = [torch.zeros(batch, tokens, dtype=torch.int64) for _ in range(2)]
     torch.set_default_dtype(torch.float32)
     return cleave.ExportSpec(
@@ -102,6 +109,19 @@ def deepseek_v3(layers, batch, tokens):
         loss=lambda logits, targets: cross_entropy(logits.flatten(0, 1).float(), targets.flatten(0, 1)),
         optimizer=torch.optim.AdamW(module.parameters(), lr=2.2e-4, weight_decay=0.1),
     )  # fmt: skip
+
+
+def pad_values():
+    """A module for scaled dot product attention of values that are narrower than keys."""
+    import torch
+    from torch.nn import functional
+
+    class PaddedAttention(torch.nn.Module):
+        def forward(self, q, k, v, *, scale=None):
+            padded = functional.pad(v, (0, k.shape[-1] - v.shape[-1]))
+            return functional.scaled_dot_product_attention(q, k, padded, scale=scale, is_causal=True)[..., : v.shape[-1]]
+
+    return PaddedAttention()
 
 
 @dataclasses.dataclass

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What cleave-plan finds for Llama 3 on clusters of H100s, beside published layouts and random plans.
+"""What cleave-plan finds for Llama 3 and DeepSeek-V3 on clusters of H100s, beside published layouts and random plans.
 
-    .venv/bin/python bench/plans.py PROGRAMS [--cases 8b-64,405b-16384] [--limit 60] [--sample 2000] [--write]
+    .venv/bin/python bench/plans.py PROGRAMS [--cases 8b-64,405b-16384] [--limit 60] [--sample 2000] [--sample-limit 600] [--write]
 
 PROGRAMS is a folder with exports by model and batch: 8b-64/program.mlir has the batch 64. bench/large_models.py
 says how they are made; one that is not there yet is exported, which takes minutes. Each case is searched for
 --limit seconds; then the best plan with each published layout is searched for, and --sample random plans of the
-space that fit are simulated: cleave-plan fails if one of them is below its bounds. Prints Markdown; --write puts
+space that fit are simulated, as many as there is time for: cleave-plan fails if one of them is below its bounds. Prints Markdown; --write puts
 the rows of the cases into bench/results/plans.md, in place of theirs, and leaves all else as it is.
 """
 
@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import resource
+import signal
 import subprocess
 import sys
 
@@ -23,23 +24,48 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent
 CLUSTER = SOURCE / "examples" / "devices" / "cluster-dgx-h100.json"
 PAGE = SOURCE / "bench" / "results" / "plans.md"
 
-# By name: model, batch of the export (examples of a microbatch on all ranks), ranks, examples of a step.
+CAPACITY = ("--expert-capacity=1.25",)
+# By name: model, batches of its exports (examples of a microbatch on all ranks), ranks, examples of a step, options.
 CASES = {
-    "8b-64": ("8b", 64, 64, 256),
-    "8b-512": ("8b", 64, 512, 256),
-    "70b-512": ("70b", 64, 512, 1024),
-    "70b-2048": ("70b", 64, 2048, 1024),
-    "405b-8192": ("405b", 128, 8192, 2048),
-    "405b-16384": ("405b", 128, 16384, 2048),
+    "8b-64": ("8b", [64], 64, 256),
+    "8b-512": ("8b", [64], 512, 256),
+    "70b-64": ("70b", [2, 64], 64, 256),
+    "70b-512": ("70b", [64], 512, 1024),
+    "70b-2048": ("70b", [64], 2048, 1024),
+    "405b-1024": ("405b", [8, 128], 1024, 1536),
+    "405b-8192": ("405b", [128], 8192, 2048),
+    "405b-16384": ("405b", [128], 16384, 2048),
+    "deepseek-1024": ("deepseek", [128], 1024, 8192, *CAPACITY),
+    "deepseek-2048": ("deepseek", [128], 2048, 15360, *CAPACITY),
+    "deepseek-16384": ("deepseek", [128], 16384, 15360, *CAPACITY),
 }
+MODELS = {"8b": "llama3-8b", "70b": "llama3-70b", "405b": "llama3-405b", "deepseek": "deepseek-v3"}
 # What was published for the same model, in the words of cleave-plan, and where.
 PUBLISHED = {
     "8b-64": [("dp=64,tp=1,pp=1,cp=1,parameters=fsdp", "torchtitan's 8B: FSDP over all ranks")],
+    "70b-64": [
+        (
+            "dp=2,tp=4,pp=8,cp=1,parameters=zero1,sequence=yes,microbatches=128",
+            "Megatron Bridge's 70B on 64 H100s: TP 4, PP 8, DP 2, one example a microbatch",
+        ),
+    ],
     "70b-512": [
         ("dp=64,tp=8,pp=1,cp=1,parameters=fsdp,sequence=yes", "torchtitan's 70B: FSDP, TP 8 with sequence parallelism"),
     ],
+    "405b-1024": [
+        (
+            "dp=8,tp=8,pp=8,cp=2,parameters=zero1,microbatches=192",
+            "Megatron Bridge's 405B on 1,024 H100s: TP 8, CP 2, PP 8, DP 8, one example a microbatch",
+        ),
+    ],
     "405b-8192": [("dp=64,tp=8,pp=16,cp=1,sequence=yes", "Llama 3 405B, table 4, first row: TP 8, CP 1, PP 16, DP 64")],
     "405b-16384": [("dp=128,tp=8,pp=16,cp=1,sequence=yes", "Llama 3 405B, table 4, second row: TP 8, CP 1, PP 16, DP 128")],
+    "deepseek-2048": [
+        (
+            "dp=2,ep=64,tp=1,pp=16,cp=1,parameters=zero1",
+            "DeepSeek-V3's report, 3.2: PP 16, EP 64, ZeRO-1 over the 128 ranks of a stage",
+        ),
+    ],
 }
 HEADS = {
     "found": "| case | examples a step, a microbatch | plan | step, s | MFU | no plan takes less than, s | gap | of which | "
@@ -49,18 +75,25 @@ HEADS = {
 }
 
 
-def run(binary, program, ranks, batch, *options):
+def run(binary, programs, ranks, batch, *options, stop=None):
+    """What the tool prints, and its processor seconds. It is told to end after `stop` seconds."""
+    command = [binary, *programs, f"--cluster={CLUSTER}", f"--ranks={ranks}", f"--global-batch={batch}", "--json", *options]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [binary, program, f"--cluster={CLUSTER}", f"--ranks={ranks}", f"--global-batch={batch}", "--json", *options]
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr.strip())
+    with subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tool:
+        try:
+            printed, said = tool.communicate(timeout=stop)
+        except subprocess.TimeoutExpired:
+            tool.send_signal(signal.SIGINT)
+            printed, said = tool.communicate()
+    if tool.returncode:
+        raise SystemExit(said.strip())
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return json.loads(done.stdout), done.stderr, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"peak memory so far: {after.ru_maxrss / 2**20:.2f} GiB", file=sys.stderr)
+    return json.loads(printed), said, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def describe(plan):
-    axes = [f"{name} {plan[name]}" for name in ("dp", "tp", "cp", "pp") if plan[name] != "1"]
+    axes = [f"{name} {plan[name]}" for name in ("dp", "ep", "tp", "cp", "pp") if plan[name] != "1"]
     rest = [plan["parameters"], plan["recompute"]] + (["sequence"] if plan["sequence"] == "yes" else [])
     if plan["pp"] != "1":
         rest += [plan["schedule"], f"chunks {plan['chunks']}", f"ends {plan['ends']}"]
@@ -73,34 +106,41 @@ def export(model, batch, folder):
 
     import cleave
 
-    made = large_models.MODELS[f"llama3-{model}"]
-    cleave.export_spec(made.make(made.layers, batch, made.tokens), folder)
+    made = large_models.MODELS[MODELS[model]]
+    options = {"fuses_attention": True} if model == "deepseek" else {}
+    cleave.export_spec(made.make(made.layers, batch, made.tokens, **options), folder)
 
 
 def measure(name, options):
-    model, batch, ranks, examples = CASES[name]
-    program = options.programs / f"{model}-{batch}" / "program.mlir"
-    if not program.exists():
-        export(model, batch, program.parent)
-    usual = (options.build / "bin" / "cleave-plan", program, ranks, examples)
+    model, batches, ranks, examples, *fixed_options = CASES[name]
+    programs = [options.programs / f"{model}-{batch}" / "program.mlir" for batch in batches]
+    for batch, program in zip(batches, programs):
+        if not program.exists():
+            export(model, batch, program.parent)
+
+    def plan(*more, stop=None):
+        return run(options.build / "bin" / "cleave-plan", programs, ranks, examples, f"--time-limit={options.limit}",
+                   *fixed_options, *more, stop=stop)  # fmt: skip
+
     date = datetime.date.today().isoformat()
     rows = {kind: [] for kind in HEADS}
-    found, _, seconds = run(*usual, f"--time-limit={options.limit}")
+    found, _, seconds = plan()
     best = found["best"]
     parts = ", ".join(f"{part} {100 * value / best['seconds']:.0f} %" for part, value in found["gap_parts"].items()
                       if value > 0.005 * best["seconds"])  # fmt: skip
+    microbatch = examples // int(best["plan"]["microbatches"])
     rows["found"].append(
-        f"| {name} | {examples}, {batch} | {describe(best['plan'])} | {best['seconds']:.3f} | {100 * best['mfu']:.1f} % | "
+        f"| {name} | {examples}, {microbatch} | {describe(best['plan'])} | {best['seconds']:.3f} | {100 * best['mfu']:.1f} % | "
         f"{found['lower_bound']:.3f} | {100 * found['gap']:.1f} % | {parts} | {found['partitioned']} | {seconds:.0f} | {date} |"
     )
     for fixed, source in PUBLISHED.get(name, []):
-        other, _, _ = run(*usual, f"--time-limit={options.limit}", f"--fix={fixed}")
+        other, _, _ = plan(f"--fix={fixed}")
         rows["published"].append(
             f"| {name} | {source} | {describe(other['best']['plan'])} | {other['best']['seconds']:.3f} | {best['seconds']:.3f} | "
             f"{date} |"
         )
     if options.sample:
-        _, said, seconds = run(*usual, f"--time-limit={options.limit}", f"--sample={options.sample}")
+        _, said, seconds = plan(f"--sample={options.sample}", stop=options.sample_limit)
         words = said.strip().splitlines()[-1].split()
         count, least, refused, large = words[1], words[7], words[12], words[14]
         rows["sample"].append(f"| {name} | {count} | {least} | {refused}, {large} | {seconds:.0f} | {date} |")
@@ -127,6 +167,7 @@ def main():
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--limit", type=float, default=60)
     parser.add_argument("--sample", type=int, default=2000)
+    parser.add_argument("--sample-limit", type=float, help="seconds of a search and its random plans")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     names = options.cases.split(",")

@@ -20,6 +20,9 @@ namespace {
 /// Which values of a stage's functions one microbatch keeps in memory, and how much that is.
 class SavedMemory {
 public:
+  explicit SavedMemory(llvm::function_ref<bool(Operation *)> isUnsaved = nullptr)
+      : isUnsaved(isUnsaved) {}
+
   /// Bytes of what `function` (and the stage's functions visited before it) makes or receives that
   /// `consumers` take.
   void visit(func::FuncOp function) {
@@ -52,7 +55,7 @@ private:
     Value storage = memory::getStorage(value);
     auto argument = dyn_cast<BlockArgument>(storage);
     if (!argument)
-      return storage;
+      return isUnsaved && isUnsaved(storage.getDefiningOp()) ? Value() : storage;
     train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
     switch (role ? role.getKind() : train::RoleKind::Input) {
     case train::RoleKind::Saved:
@@ -65,6 +68,7 @@ private:
     }
   }
 
+  llvm::function_ref<bool(Operation *)> isUnsaved;
   llvm::StringMap<Value> storages;
 };
 
@@ -138,7 +142,7 @@ private:
 static std::pair<cost::Collective, double> describeCollective(Operation *op, double sent,
                                                               double ranks) {
   double whole = ranks > 1 ? sent * ranks / (ranks - 1) : 0;
-  if (isa<dist::AllToAllOp>(op))
+  if (isa<dist::AllToAllOp, dist::RaggedAllToAllOp>(op))
     return {cost::Collective::AllToAll, whole};
   if (isa<dist::AllGatherOp, dist::GatherOp, dist::BroadcastOp, dist::FakeGatherOp>(op))
     return {cost::Collective::AllGather, whole};
@@ -163,7 +167,7 @@ namespace {
 class Measurement {
 public:
   Measurement(dist::MeshOp op, const MeasureOptions &options)
-      : mesh(op, options), isLeftOut(options.isLeftOut) {}
+      : mesh(op, options), isLeftOut(options.isLeftOut), isUnsaved(options.isUnsaved) {}
 
   FailureOr<ProgramWork> measure(ArrayRef<train::ProgramFunctions> stages) {
     program.devices = mesh.countRanks();
@@ -207,7 +211,7 @@ private:
     work.forwardBytes = sumResults(stage.forward, train::RoleKind::Crossing);
     for (func::FuncOp function : {stage.backward, stage.backwardInput})
       work.backwardBytes += sumResults(function, train::RoleKind::CrossingGradient);
-    SavedMemory saved;
+    SavedMemory saved(isUnsaved);
     if (stage.forward)
       saved.visit(stage.forward);
     work.savedBytes = saved.sumTaken({stage.backward, stage.backwardInput, stage.backwardWeight});
@@ -444,7 +448,7 @@ private:
   }
 
   Mesh mesh;
-  llvm::function_ref<bool(Operation *)> isLeftOut;
+  llvm::function_ref<bool(Operation *)> isLeftOut, isUnsaved;
   ProgramWork program;
   llvm::DenseMap<Attribute, unsigned> groups;
   llvm::DenseMap<const void *, unsigned> names;

@@ -17,6 +17,8 @@ struct MeasureOptions {
   int64_t ranks = 1;
   /// Ops whose work does not count; null: none.
   llvm::function_ref<bool(mlir::Operation *)> isLeftOut = nullptr;
+  /// Ops whose results do not count as kept for the backward; null: none.
+  llvm::function_ref<bool(mlir::Operation *)> isUnsaved = nullptr;
 };
 
 /// A communication among so many ranks.

@@ -45,36 +45,131 @@ std::vector<StageSample> cleave::plan::describeStages(const cost::Cluster &clust
   return samples;
 }
 
-/// What the last equal layer adds to the longest stage.
-static std::optional<StageSample> findLayer(const std::map<int64_t, StageSample> &lengths) {
-  if (lengths.size() < 2)
-    return std::nullopt;
-  auto last = std::prev(lengths.end()), before = std::prev(last);
-  if (last->first != before->first + 1)
-    return std::nullopt;
-  return combine(last->second, before->second, std::minus<>());
+const StageSample *StageSamples::find(llvm::ArrayRef<unsigned> stage) const {
+  auto found = stages.find(Kinds(stage));
+  return found == stages.end() ? nullptr : &found->second;
+}
+
+/// A stage and some more layers that each add the difference of two stages. None takes away.
+static StageSample addLayers(const StageSample &stage, const StageSample &with,
+                             const StageSample &without, double count = 1) {
+  StageSample added = combine(with, without, std::minus<>());
+  return combine(stage, added, [&](double a, double b) { return a + count * std::max(b, 0.0); });
 }
 
 std::optional<StageSample> StageSamples::get(int64_t begin, int64_t end) const {
-  bool hasFirst = begin == 0, hasLast = end == layers;
-  int64_t count = end - begin - int64_t(hasFirst) - int64_t(hasLast);
-  auto kind = stages.find({hasFirst, hasLast});
-  if (kind == stages.end() || kind->second.begin()->first > count)
+  llvm::ArrayRef<unsigned> stage = llvm::ArrayRef(kinds).slice(begin, end - begin);
+  if (const StageSample *known = find(stage))
+    return *known;
+  if (stage.size() == 1)
     return std::nullopt;
-  auto below = std::prev(kind->second.upper_bound(count));
-  if (below->first == count)
-    return below->second;
-  std::optional<StageSample> layer = findLayer(kind->second);
-  if (!layer) // what it adds to other stages, at the least
-    for (const auto &[other, lengths] : stages)
-      if (auto added = findLayer(lengths))
-        layer = layer ? combine(*layer, *added, [](double a, double b) { return std::min(a, b); })
-                      : added;
-  if (!layer)
+  std::optional<StageSample> sum = stage.size() == kinds.size()   ? getWhole()
+                                   : begin == 0                   ? getFirst(stage)
+                                   : end == int64_t(kinds.size()) ? getLast(stage)
+                                                                  : getMiddle(stage);
+  // Where layers between the first and the last are of several kinds, those that take most room may
+  // have less of it free beside what a longer stage keeps: of that nothing is said.
+  if (sum && kinds[1] != kinds[kinds.size() - 2])
+    sum->microbatchBytes = 0;
+  return sum;
+}
+
+/// Each layer adds what one of its kind adds to one of the kind before it.
+std::optional<StageSample> StageSamples::getMiddle(llvm::ArrayRef<unsigned> stage) const {
+  const StageSample *base = find(stage.take_front(2));
+  if (!base)
     return std::nullopt;
-  double more = double(count - below->first);
-  return combine(below->second, *layer,
-                 [&](double a, double b) { return a + more * std::max(b, 0.0); });
+  StageSample sum = *base;
+  for (size_t layer = 2; layer < stage.size(); ++layer) {
+    const StageSample *with = find(stage.slice(layer - 1, 2)), *without = find(stage[layer - 1]);
+    if (!with || !without)
+      return std::nullopt;
+    sum = addLayers(sum, *with, *without);
+    sum.forwardBytes = with->forwardBytes;
+  }
+  return sum;
+}
+
+/// From the first layer on gradients go to no other stage: each further layer adds what it adds to
+/// such a stage.
+std::optional<StageSample> StageSamples::getFirst(llvm::ArrayRef<unsigned> stage) const {
+  size_t length = stage.size();
+  while (length > 1 && !find(stage.take_front(length)))
+    --length;
+  const StageSample *with = find(stage.take_front(length)),
+                    *without = find(stage.take_front(length - 1));
+  bool isRun = llvm::all_equal(stage.drop_front(length - 1));
+  if (!with || !without || !isRun)
+    return std::nullopt;
+  return addLayers(*with, *with, *without, double(stage.size() - length));
+}
+
+/// The same of those before the last layer.
+std::optional<StageSample> StageSamples::getLast(llvm::ArrayRef<unsigned> stage) const {
+  const StageSample *with = find(stage.take_back(2)), *without = find(stage.back());
+  if (!with || !without || !llvm::all_equal(stage.drop_back()))
+    return std::nullopt;
+  return addLayers(*with, *with, *without, double(stage.size() - 2));
+}
+
+/// The layers with as many of each run as are carried out.
+static std::vector<unsigned> shorten(llvm::ArrayRef<unsigned> kinds) {
+  std::vector<unsigned> kept;
+  for (size_t layer = 0; layer < kinds.size(); ++layer)
+    if (layer < maxSampledRun || kinds[layer - maxSampledRun] != kinds[layer])
+      kept.push_back(kinds[layer]);
+  return kept;
+}
+
+/// All layers in one stage, from one with as many of each run as are carried out.
+std::optional<StageSample> StageSamples::getWhole() const {
+  Kinds known = shorten(kinds);
+  const StageSample *base = find(known);
+  if (!base)
+    return std::nullopt;
+  StageSample sum = *base;
+  for (size_t layer = maxSampledRun; layer < kinds.size(); ++layer) {
+    if (kinds[layer - maxSampledRun] != kinds[layer])
+      continue;
+    const StageSample *with = find({kinds[layer], kinds[layer]}), *without = find(kinds[layer]);
+    if (!with || !without)
+      return std::nullopt;
+    sum = addLayers(sum, *with, *without);
+  }
+  return sum;
+}
+
+std::vector<std::vector<unsigned>> StageSamples::listNeeded(llvm::ArrayRef<unsigned> kinds,
+                                                            int64_t begin, int64_t end) {
+  llvm::ArrayRef<unsigned> stage = kinds.slice(begin, end - begin);
+  std::vector<Kinds> needed;
+  size_t length = stage.size();
+  if (length == kinds.size()) {
+    needed.push_back(shorten(kinds));
+    for (size_t layer = maxSampledRun; layer < length; ++layer)
+      if (kinds[layer - maxSampledRun] == kinds[layer])
+        needed.insert(needed.end(), {{kinds[layer]}, {kinds[layer], kinds[layer]}});
+  } else if (length == 1) {
+    needed.push_back(stage.vec());
+  } else if (begin == 0) {
+    // Up to the first of its last run, and what that adds.
+    while (stage[length - 2] == stage[length - 1])
+      --length;
+    needed.push_back(stage.take_front(length).vec());
+    if (length < stage.size())
+      needed.push_back(stage.take_front(length - 1).vec());
+  } else if (end == int64_t(kinds.size())) {
+    needed.push_back(stage.take_back(2).vec());
+    if (length > 2)
+      needed.push_back(stage.take_back(1).vec());
+  } else {
+    for (size_t layer = 0; layer + 1 < length; ++layer) {
+      needed.push_back(stage.slice(layer, 2).vec());
+      if (layer > 0)
+        needed.push_back(stage.slice(layer, 1).vec());
+    }
+  }
+  return needed;
 }
 
 llvm::Expected<schedule::Schedule> cleave::plan::orderPasses(const Plan &plan, const Space &space,
@@ -98,12 +193,9 @@ static std::optional<StageTable> findCosts(const Space &space, const cost::Clust
   constexpr double milliseconds = 1e3;
   const Layout &layout = shape.layout;
   // Gradients of samples are whole, as those that are scattered once.
-  double sharers = double(layout.data * layout.context);
   bool isFsdp = layout.sharding == Sharding::Fsdp || layout.sharding == Sharding::FsdpOnce;
   bool hasStates = layout.sharding == Sharding::Replicated || samples.hasShards();
-  double parameterParts = isFsdp && !samples.hasShards() ? sharers : 1;
-  double stateParts = hasStates ? 1 : sharers;
-  double gradientParts = layout.sharding == Sharding::Fsdp ? sharers : 1;
+  const std::vector<ProgramBytes> &experts = space.programs[layout.program].expertBytes;
   auto send = [&](double bytes) {
     return milliseconds * cost::sendTime(cluster, layout.numParts(), bytes);
   };
@@ -116,7 +208,6 @@ static std::optional<StageTable> findCosts(const Space &space, const cost::Clust
     std::optional<StageSample> stage = samples.get(begin, end);
     if (!stage)
       return std::nullopt;
-    begin = end;
     simulate::StageCost &cost = table.costs.stages.emplace_back();
     cost.forward = milliseconds * stage->forward.seconds();
     cost.input = milliseconds * stage->input.seconds();
@@ -128,8 +219,24 @@ static std::optional<StageTable> findCosts(const Space &space, const cost::Clust
     cost.forwardMemory = stage->savedBytes;
     cost.weightMemory = stage->heldBytes;
     cost.inputMemory = stage->savedBytes - stage->heldBytes;
-    table.held.push_back(stage->parameterBytes / parameterParts +
-                         stage->gradientBytes / gradientParts + stage->stateBytes / stateParts);
+    // Experts are divided among fewer ranks: those that have the same ones.
+    ProgramBytes stacked;
+    for (int64_t layer = begin; layer < end && !experts.empty(); ++layer)
+      stacked += experts[size_t(layer)];
+    auto divide = [&](double all, double ofExperts) {
+      double some = std::min(all, ofExperts / double(layout.experts * layout.tensor));
+      double rest = std::max(all - ofExperts / double(layout.experts), 0.0);
+      return some / double(layout.data * layout.context) + rest / double(layout.numSharers());
+    };
+    bool dividesParameters = isFsdp && !samples.hasShards();
+    double parameters = dividesParameters ? divide(stage->parameterBytes, stacked.parameters)
+                                          : stage->parameterBytes;
+    double gradients = layout.sharding == Sharding::Fsdp
+                           ? divide(stage->gradientBytes, stacked.gradients)
+                           : stage->gradientBytes;
+    double states = hasStates ? stage->stateBytes : divide(stage->stateBytes, stacked.states);
+    table.held.push_back(parameters + gradients + states);
+    begin = end;
     // A stage that runs has its parameters.
     bool isGathered = layout.sharding == Sharding::FsdpOnce;
     table.temporary.push_back(stage->microbatchBytes + (isGathered ? stage->gatheredBytes : 0));

@@ -50,31 +50,41 @@ struct StageSample {
 std::vector<StageSample> describeStages(const cost::Cluster &cluster,
                                         const simulate::ProgramWork &work);
 
-/// Stages that were carried out, of a program whose layers are equal but for the first and the
-/// last.
+/// Of a run of equal layers, so many are carried out.
+constexpr size_t maxSampledRun = 3;
+
+/// Stages of few layers that were carried out.
 class StageSamples {
 public:
-  StageSamples(int64_t layers, bool isSharded) : layers(layers), isSharded(isSharded) {}
+  /// Of a program whose layers have these kinds: equal ones the same.
+  StageSamples(std::vector<unsigned> kinds, bool isSharded)
+      : kinds(std::move(kinds)), isSharded(isSharded) {}
 
   /// Whether ranks that divide the batch shard parameters and optimizer states.
   bool hasShards() const { return isSharded; }
 
-  /// Adds a stage of so many equal layers and, where it has them, the first and the last.
-  void add(bool hasFirst, int64_t count, bool hasLast, const StageSample &stage) {
-    stages[{hasFirst, hasLast}][count] = stage;
+  /// Adds a stage of layers of these kinds.
+  void add(const std::vector<unsigned> &stage, const StageSample &sample) {
+    stages[stage] = sample;
   }
   /// What the layers [begin, end) take; none where too little is known. A stage that is longer than
-  /// those that were carried out takes for each further layer what the last one adds to them.
+  /// those that were carried out takes for each further layer what one of its kind adds there.
   std::optional<StageSample> get(int64_t begin, int64_t end) const;
+  /// The stages from which that follows, of a program whose layers have these kinds.
+  static std::vector<std::vector<unsigned>> listNeeded(llvm::ArrayRef<unsigned> kinds,
+                                                       int64_t begin, int64_t end);
 
 private:
-  struct Kind {
-    bool hasFirst, hasLast;
-    auto operator<=>(const Kind &) const = default;
-  };
-  int64_t layers;
+  using Kinds = std::vector<unsigned>;
+  const StageSample *find(llvm::ArrayRef<unsigned> stage) const;
+  std::optional<StageSample> getFirst(llvm::ArrayRef<unsigned> stage) const;
+  std::optional<StageSample> getMiddle(llvm::ArrayRef<unsigned> stage) const;
+  std::optional<StageSample> getLast(llvm::ArrayRef<unsigned> stage) const;
+  std::optional<StageSample> getWhole() const;
+
+  Kinds kinds;
   bool isSharded;
-  std::map<Kind, std::map<int64_t, StageSample>> stages; // by their equal layers
+  std::map<Kinds, StageSample> stages;
 };
 
 /// What a plan takes at the least, in seconds and in bytes of a rank.

@@ -74,14 +74,13 @@ void Search::search(Entry &entry, size_t work) {
     double ofShape = candidate->fits ? entry.works[work].bound : 0;
     for (double bound : {boundLayout(shape.layout), ofShape, candidate->bound})
       if (seconds < bound)
-        result.violations.push_back(llvm::formatv(
-            "{0} with dp={1} tp={2} pp={3} cp={4}: {5} s, bound {6} s", name, shape.layout.data,
-            shape.layout.tensor, shape.layout.pipeline, shape.layout.context, seconds, bound));
+        result.violations.push_back(llvm::formatv("{0} with {1} pp={2}: {3} s, bound {4} s", name,
+                                                  describe(shape.layout), shape.layout.pipeline,
+                                                  seconds, bound));
     if (candidate->step.maxMemory() < candidate->memoryBound)
-      result.violations.push_back(
-          llvm::formatv("{0} with dp={1} tp={2} pp={3} cp={4}: {5} bytes, bound {6}", name,
-                        shape.layout.data, shape.layout.tensor, shape.layout.pipeline,
-                        shape.layout.context, candidate->step.maxMemory(), candidate->memoryBound));
+      result.violations.push_back(llvm::formatv(
+          "{0} with {1} pp={2}: {3} bytes, bound {4}", name, describe(shape.layout),
+          shape.layout.pipeline, candidate->step.maxMemory(), candidate->memoryBound));
     if (candidate->fits) {
       entry.report.best = std::min(entry.report.best.value_or(seconds), seconds);
       if (seconds < best) {
@@ -330,7 +329,10 @@ bool Search::isLarge(unsigned program) const {
 std::tuple<bool, double, bool, int64_t> Search::rankLayout(const Layout &layout) const {
   double unit = space.unit > 0 ? double(space.unit) : 8;
   bool isLarge = this->isLarge(layout.program);
-  double distance = isLarge ? std::abs(std::log2(double(layout.tensor) / unit))
+  // Experts divide most of a layer, and ranks that share them exchange no more where they are many.
+  double inside =
+      std::min(double(layout.tensor * layout.experts), std::max(unit, double(layout.tensor)));
+  double distance = isLarge ? std::abs(std::log2(inside / unit))
                             : double(layout.tensor * layout.tensor * layout.pipeline);
   distance += double(layout.context - 1);
   return {double(layout.tensor) > unit, distance, layout.sequence != isLarge, layout.pipeline};

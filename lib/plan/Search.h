@@ -20,14 +20,6 @@ struct StagedProgram {
   std::function<llvm::Error(schedule::Schedule &)> complete;
 };
 
-/// Bytes of a program, on all ranks together.
-struct ProgramBytes {
-  double parameters = 0, gradients = 0, states = 0;
-
-  double sum() const { return parameters + gradients + states; }
-  bool operator==(const ProgramBytes &) const = default;
-};
-
 /// Where the work of plans comes from. Errors say why there is no such plan.
 class Programs {
 public:
@@ -38,8 +30,11 @@ public:
   virtual const LayerTimes &timeGlobal(unsigned program, int64_t parts) const = 0;
   virtual ProgramBytes getBytes(unsigned program) const = 0;
   /// Bytes of parameters, on all ranks together, that `parts` ranks surely divide where FSDP shards
-  /// them, and that a forward gathers.
-  virtual double getShardedBytes(unsigned program, int64_t parts) const = 0;
+  /// them, and that a forward gathers: of experts, and of all others.
+  struct ShardedBytes {
+    double others = 0, experts = 0;
+  };
+  virtual ShardedBytes getShardedBytes(unsigned program, int64_t parts) const = 0;
   /// One microbatch of this layout, from the program that is partitioned for the layout whose batch
   /// is not divided; none where that says nothing.
   virtual std::optional<LayerTimes> timeUndivided(const Layout &layout) = 0;
@@ -178,6 +173,8 @@ private:
   std::vector<Entry> entries;
   /// The last that simulate() carried out.
   std::optional<std::pair<Shape, StagedProgram>> staged;
+  /// The last of which boundPlan() was asked, by schedule.
+  std::optional<std::pair<Shape, std::vector<PlanBound>>> bounded;
   Plan bestPlan;
   double best = std::numeric_limits<double>::infinity();
 };

@@ -11,9 +11,9 @@
 using namespace cleave::plan;
 namespace cost = cleave::cost;
 
-static std::string describe(const Layout &layout) {
-  return llvm::formatv("dp={0} tp={1} cp={2}{3}: ", layout.data, layout.tensor, layout.context,
-                       layout.sequence ? " sequence=yes" : "");
+std::string cleave::plan::describe(const Layout &layout) {
+  return llvm::formatv("dp={0} tp={1} cp={2} ep={3}{4}", layout.data, layout.tensor, layout.context,
+                       layout.experts, layout.sequence ? " sequence=yes" : "");
 }
 
 double Search::boundLayout(const Layout &layout) const {
@@ -23,12 +23,20 @@ double Search::boundLayout(const Layout &layout) const {
   if (layout.sharding == Sharding::Fsdp) {
     // Of the ranks of the pipeline one holds this much at least. A function takes as long as its
     // communications, which follow each other.
-    double bytes = programs.getShardedBytes(layout.program, layout.numParts()) /
-                   double(layout.tensor * layout.pipeline);
-    cost::Group group{layout.data * layout.context, layout.dataInside ? 1 : layout.tensor};
-    step = std::max(step, microbatches *
-                              (timeOf(cluster, cost::Collective::AllGather, group, bytes) +
-                               timeOf(cluster, cost::Collective::ReduceScatter, group, bytes)));
+    double passes = 0;
+    auto add = [&](cost::Group group, double bytes) {
+      passes += timeOf(cluster, cost::Collective::AllGather, group, bytes) +
+                timeOf(cluster, cost::Collective::ReduceScatter, group, bytes);
+    };
+    double parts = double(layout.tensor * layout.pipeline);
+    auto [bytes, ofExperts] = programs.getShardedBytes(layout.program, layout.numParts());
+    int64_t stride = layout.dataInside ? 1 : layout.tensor;
+    // Along two axes that divide the batch they may gather at once, or one after the other.
+    if (layout.data == 1 || layout.experts == 1)
+      add({layout.numSharers(), stride}, bytes / parts);
+    add({layout.data * layout.context, stride * layout.experts},
+        ofExperts / (parts * double(layout.experts)));
+    step = std::max(step, microbatches * passes);
   }
   return (cluster.device.stepSeconds + step) * (1 - rounding);
 }
@@ -36,15 +44,24 @@ double Search::boundLayout(const Layout &layout) const {
 /// Each of these bytes is on some rank of the pipeline, in as many parts as the axes divide.
 double Search::boundMemory(const Layout &layout) const {
   double parts = double(layout.tensor * layout.pipeline);
-  double sharers = double(layout.data * layout.context);
-  ProgramBytes bytes = programs.getBytes(layout.program);
+  ProgramBytes experts;
+  for (const ProgramBytes &layer : space.programs[layout.program].expertBytes)
+    experts += layer;
+  ProgramBytes all = programs.getBytes(layout.program);
   bool shardsStates = layout.sharding != Sharding::Replicated;
   bool shardsParameters = shardsStates && layout.sharding != Sharding::Zero1;
   // Gradients that are scattered once are whole until then.
   bool shardsGradients = layout.sharding == Sharding::Fsdp;
-  return bytes.parameters / (shardsParameters ? parts * sharers : parts) +
-         bytes.gradients / (shardsGradients ? parts * sharers : parts) +
-         bytes.states / (shardsStates ? parts * sharers : parts);
+  auto least = [&](double ProgramBytes::*kind, bool isSharded) {
+    double stacked = experts.*kind / double(layout.experts), rest = all.*kind - experts.*kind;
+    if (isSharded)
+      return stacked / double(layout.data * layout.context) + rest / double(layout.numSharers());
+    return stacked + rest;
+  };
+  return (least(&ProgramBytes::parameters, shardsParameters) +
+          least(&ProgramBytes::gradients, shardsGradients) +
+          least(&ProgramBytes::states, shardsStates)) /
+         parts;
 }
 
 /// What ranks of the pipeline hold on average: each stage keeps what one microbatch saves at least.
@@ -123,13 +140,13 @@ void Search::refine(Entry &entry, size_t number) {
     if (bound.memory <= options.memory)
       least.seconds = std::max(least.seconds, work.layers);
     if (bound.seconds > 0 && bound.seconds < least.seconds * (1 - rounding))
-      result.violations.push_back(describe(work.shape.layout) +
+      result.violations.push_back(describe(work.shape.layout) + ": " +
                                   llvm::formatv("{0:e6} s by stages of few layers, bound {1:e6} s",
                                                 bound.seconds, least.seconds)
                                       .str());
     if (bound.memory < least.memory * (1 - rounding))
       result.violations.push_back(
-          describe(work.shape.layout) +
+          describe(work.shape.layout) + ": " +
           llvm::formatv("{0:e6} bytes by stages of few layers, bound {1:e6} bytes", bound.memory,
                         least.memory)
               .str());
@@ -193,7 +210,7 @@ void Search::check(const Entry &entry, const LayerTimes &before, const LayerTime
   auto compare = [&](llvm::StringRef what, double found, double bound) {
     if (found < bound * (1 - rounding))
       result.violations.push_back(
-          describe(entry.report.layout) +
+          describe(entry.report.layout) + ": " +
           llvm::formatv("{0} take {1:e6} s, bound {2:e6} s", what, found, bound).str());
   };
   KernelTime sum = now.sum(), least = before.sum();
@@ -222,7 +239,7 @@ void Search::check(const Entry &entry, const LayerTimes &before, const LayerTime
       compare("kernels" + where, found.backward[layer].device, bound.backward[layer].device);
       compare("launches" + where, found.backward[layer].host, bound.backward[layer].host);
       if (found.savedBytes[layer] < bound.savedBytes[layer] * (1 - rounding))
-        result.violations.push_back(describe(entry.report.layout) +
+        result.violations.push_back(describe(entry.report.layout) + ": " +
                                     llvm::formatv("layer {0} keeps {1} bytes, bound {2}", layer,
                                                   found.savedBytes[layer], bound.savedBytes[layer])
                                         .str());

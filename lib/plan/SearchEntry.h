@@ -10,6 +10,9 @@
 
 namespace cleave::plan {
 
+/// What layers of a layout depend on.
+std::string describe(const Layout &layout);
+
 /// A layout in stages, and what is known of it.
 struct Search::Work {
   Shape shape;

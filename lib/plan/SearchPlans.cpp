@@ -28,13 +28,20 @@ llvm::Expected<Candidate> Search::simulate(const Plan &plan) {
 }
 
 PlanBound Search::boundPlan(const Plan &plan) {
-  PlanBound most;
-  for (const std::vector<PlanBound> &bounds :
-       {boundUndivided(plan.shape), boundSchedules(plan.shape)})
-    for (auto [name, bound] : llvm::zip(space.listSchedules(plan.shape), bounds))
-      if (name == plan.schedule)
-        most = {std::max(most.seconds, bound.seconds), std::max(most.memory, bound.memory)};
-  return most;
+  const Shape &shape = plan.shape;
+  std::vector<std::string> schedules = space.listSchedules(shape);
+  // A shape's schedules are asked for one after the other.
+  if (!bounded || bounded->first != shape) {
+    std::vector<PlanBound> most(schedules.size());
+    for (const std::vector<PlanBound> &bounds : {boundUndivided(shape), boundSchedules(shape)})
+      for (auto [bound, other] : llvm::zip(most, bounds))
+        bound = {std::max(bound.seconds, other.seconds), std::max(bound.memory, other.memory)};
+    bounded.emplace(shape, std::move(most));
+  }
+  for (auto [name, bound] : llvm::zip_equal(schedules, bounded->second))
+    if (name == plan.schedule)
+      return bound;
+  return {};
 }
 
 /// Compares the stages of a whole program to what follows for them from samples.

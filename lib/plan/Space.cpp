@@ -3,6 +3,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <numeric>
+
 using namespace cleave::plan;
 
 /// Schedules by what they need.
@@ -33,8 +35,8 @@ static constexpr Sharding shardings[] = {Sharding::Replicated, Sharding::Zero1, 
 
 llvm::StringRef cleave::plan::getName(Key key) {
   static constexpr llvm::StringLiteral names[numKeys] = {
-      "dp",         "tp",     "pp",   "cp",        "neighbours", "sequence",
-      "parameters", "chunks", "ends", "recompute", "schedule",   "microbatches"};
+      "dp",         "tp",     "pp",   "cp",        "ep",       "neighbours",  "sequence",
+      "parameters", "chunks", "ends", "recompute", "schedule", "microbatches"};
   return names[unsigned(key)];
 }
 
@@ -87,6 +89,8 @@ static std::string getValue(const Layout &layout, Key key, llvm::ArrayRef<Progra
     return std::to_string(layout.pipeline);
   case Key::Context:
     return std::to_string(layout.context);
+  case Key::Experts:
+    return std::to_string(layout.experts);
   case Key::Order:
     return layout.dataInside ? "dp" : "tp";
   case Key::Sequence:
@@ -120,8 +124,8 @@ static bool allows(const Fixed &fixed, Key key, llvm::StringRef value) {
 static bool allows(const Fixed &fixed, const Layout &layout,
                    llvm::ArrayRef<ProgramFacts> programs) {
   return llvm::all_of(
-      std::initializer_list<Key>{Key::Data, Key::Tensor, Key::Pipeline, Key::Context, Key::Order,
-                                 Key::Sequence, Key::Sharding, Key::Microbatches},
+      std::initializer_list<Key>{Key::Data, Key::Tensor, Key::Pipeline, Key::Context, Key::Experts,
+                                 Key::Order, Key::Sequence, Key::Sharding, Key::Microbatches},
       [&](Key key) { return allows(fixed, key, ::getValue(layout, key, programs)); });
 }
 
@@ -141,12 +145,16 @@ static std::vector<int64_t> listDivisors(int64_t number) {
 /// Adds the layouts of these axes.
 void Space::listLayouts(const Layout &axes, std::vector<Layout> &layouts) const {
   const ProgramFacts &facts = programs[axes.program];
-  if (facts.batch % axes.data || axes.pipeline > facts.layers || facts.tokens % axes.context ||
-      axes.context > maxContext || (axes.tensor > 1 && !facts.hasTensorRules))
+  if (facts.batch % (axes.data * axes.experts) || facts.experts % axes.experts ||
+      axes.pipeline > facts.layers || facts.tokens % axes.context || axes.context > maxContext ||
+      (axes.tensor > 1 && !facts.hasTensorRules))
     return;
-  // Ring attention wants the batch's axis to be the outer one.
-  bool hasOrders = axes.data > 1 && axes.tensor > 1 && axes.context == 1 && unit > 0 &&
-                   axes.data * axes.tensor > unit;
+  // Experts' rows are those of whole sequences.
+  if (facts.experts > 1 && axes.context > 1)
+    return;
+  // Ring attention wants the batch's axis to be the outer one, and the exchange of rows too.
+  bool hasOrders = axes.data > 1 && axes.tensor > 1 && axes.context == 1 && axes.experts == 1 &&
+                   unit > 0 && axes.data * axes.tensor > unit;
   for (bool dataInside : {false, true})
     for (bool sequence : {false, true})
       for (Sharding sharding : shardings) {
@@ -156,7 +164,7 @@ void Space::listLayouts(const Layout &axes, std::vector<Layout> &layouts) const 
         layout.sharding = sharding;
         if ((dataInside && !hasOrders) ||
             (sequence && (axes.tensor == 1 || axes.context > 1 || !facts.hasSequenceRules)) ||
-            (sharding != Sharding::Replicated && axes.data * axes.context == 1) ||
+            (sharding != Sharding::Replicated && axes.numSharers() == 1) ||
             !allows(fixed, layout, programs))
           continue;
         layouts.push_back(layout);
@@ -168,9 +176,12 @@ std::vector<Layout> Space::listLayouts() const {
   for (unsigned program = 0; program < programs.size(); ++program)
     for (int64_t tensor : listDivisors(ranks))
       for (int64_t context : listDivisors(ranks / tensor))
-        for (int64_t pipeline : listDivisors(ranks / tensor / context))
-          listLayouts({program, ranks / tensor / context / pipeline, tensor, pipeline, context},
-                      layouts);
+        for (int64_t experts :
+             listDivisors(std::gcd(ranks / tensor / context, programs[program].experts)))
+          for (int64_t pipeline : listDivisors(ranks / tensor / context / experts))
+            listLayouts({program, ranks / tensor / context / experts / pipeline, tensor, pipeline,
+                         context, experts},
+                        layouts);
   return layouts;
 }
 

@@ -33,6 +33,8 @@ constexpr Recompute allRecomputes[] = {Recompute::None, Recompute::Cheap, Recomp
 struct Layout {
   unsigned program = 0; ///< of the exports
   int64_t data = 1, tensor = 1, pipeline = 1, context = 1;
+  /// Ranks that share the experts; they divide the batch as well, after `data`.
+  int64_t experts = 1;
   /// Ranks that divide the batch are neighbours; otherwise those that divide products are.
   bool dataInside = false;
   /// Normalizations work on shards of the sequence.
@@ -40,7 +42,9 @@ struct Layout {
   Sharding sharding = Sharding::Replicated;
 
   /// Ranks that divide a stage.
-  int64_t numParts() const { return data * tensor * context; }
+  int64_t numParts() const { return data * experts * tensor * context; }
+  /// Ranks that have the same parameters, but for experts, which `data * context` of them have.
+  int64_t numSharers() const { return data * experts * context; }
   bool operator==(const Layout &) const = default;
 };
 
@@ -64,6 +68,20 @@ struct Plan {
   bool operator==(const Plan &) const = default;
 };
 
+/// Bytes of a program, on all ranks together.
+struct ProgramBytes {
+  double parameters = 0, gradients = 0, states = 0;
+
+  double sum() const { return parameters + gradients + states; }
+  ProgramBytes &operator+=(const ProgramBytes &other) {
+    parameters += other.parameters;
+    gradients += other.gradients;
+    states += other.states;
+    return *this;
+  }
+  bool operator==(const ProgramBytes &) const = default;
+};
+
 /// What the space depends on of an export.
 struct ProgramFacts {
   std::string path;
@@ -72,6 +90,9 @@ struct ProgramFacts {
   int64_t layers = 1;       ///< equal modules, one after the other; 1 if there are none
   int64_t tokens = 1;       ///< of a sequence; 1 if there is none to divide
   bool hasTensorRules = false, hasSequenceRules = false;
+  int64_t experts = 1; ///< of each module that has some: what divides all of these numbers
+  /// By layer, what is divided among the ranks that share the experts; empty without them.
+  std::vector<ProgramBytes> expertBytes;
 };
 
 /// The words that `--fix` takes, in the order of reports.
@@ -80,6 +101,7 @@ enum class Key {
   Tensor,
   Pipeline,
   Context,
+  Experts,
   Order,
   Sequence,
   Sharding,
@@ -89,7 +111,7 @@ enum class Key {
   Schedule,
   Microbatches
 };
-constexpr unsigned numKeys = 12;
+constexpr unsigned numKeys = 13;
 llvm::StringRef getName(Key key);
 /// The values of a word; none: any number from 1 on.
 std::vector<llvm::StringRef> listValues(Key key);

@@ -50,7 +50,7 @@ def _qwen3_moe(use_grouped_mm=True):
     return _qwen3(moe_enabled=True, moe_inter_dim=16, moe_args=experts)
 
 
-def _deepseek_v3(use_grouped_mm=True):
+def _deepseek_v3(use_grouped_mm=True, layers=2, dense=1):
     from torchtitan.models.deepseek_v3.model.args import DeepSeekV3ModelArgs
     from torchtitan.models.deepseek_v3.model.model import DeepSeekV3Model
     from torchtitan.models.moe import MoEArgs
@@ -60,7 +60,7 @@ def _deepseek_v3(use_grouped_mm=True):
         route_norm=True, route_scale=2.5, score_before_experts=False, use_grouped_mm=use_grouped_mm,
     )  # fmt: skip
     arguments = DeepSeekV3ModelArgs(
-        vocab_size=VOCABULARY, dim=32, inter_dim=48, moe_inter_dim=16, n_layers=2, n_dense_layers=1, n_heads=2,
+        vocab_size=VOCABULARY, dim=32, inter_dim=48, moe_inter_dim=16, n_layers=layers, n_dense_layers=dense, n_heads=2,
         moe_args=experts, q_lora_rank=16, kv_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8,
         max_seq_len=4 * LENGTH, original_seq_len=2 * LENGTH, mscale=0.7,
     )  # fmt: skip
@@ -97,6 +97,9 @@ UNCAST = {
     "llama4_float": functools.partial(_llama4, False),
 }
 
+# With several layers of each kind.
+DEEP = {"deepseek_v3_deep": functools.partial(_deepseek_v3, layers=9, dense=3)}
+
 
 def token_loss(logits, targets):
     """torchtitan.components.loss.cross_entropy_loss."""
@@ -115,7 +118,7 @@ def make(name, dtype=torch.float32, batch=BATCH, seed=0, **changes):
     """A model's ExportSpec; `changes` are fields of it."""
     _quiet()
     torch.manual_seed(seed)
-    model = (MODELS | UNCAST)[name]()
+    model = (MODELS | UNCAST | DEEP)[name]()
     with torch.no_grad():
         model.init_weights()
     model = model.train()

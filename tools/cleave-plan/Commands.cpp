@@ -11,16 +11,21 @@ bool plan::hasPlacements(const Layout &layout) {
   return layout.numParts() > 1;
 }
 
-/// Optimizer states along the first dimension that all axes divide, where there is one.
+/// Optimizer states along the first dimension that all axes divide, where there is one. Those of
+/// experts lie with their expert, and are divided within.
 static void addStateRules(const Layout &layout, const Source &source, llvm::json::Array &rules) {
   for (const ParameterGroup &group : source.parameters) {
+    bool isOfExperts = group.isOfExperts && layout.experts > 1;
     for (auto [dim, size] : llvm::enumerate(group.shape)) {
-      if (size % layout.numParts())
+      if (isOfExperts ? dim == 0 || layout.data == 1 || size % layout.data
+                      : size % layout.numParts())
         continue;
       std::string shard = llvm::formatv("S({0})", dim);
       llvm::json::Object placement;
       if (layout.data > 1)
         placement["dp"] = shard;
+      if (layout.experts > 1)
+        placement["ep"] = isOfExperts ? "S(0)" : shard;
       if (layout.context > 1)
         placement["cp"] = shard;
       rules.push_back(llvm::json::Object{{"optimizer_states", group.pattern},
@@ -38,6 +43,7 @@ llvm::json::Object plan::makePlacements(const Layout &layout, const Source &sour
   };
   // The ranks of the last axis are neighbours.
   addAxis(layout.dataInside ? "tp" : "dp", layout.dataInside ? layout.tensor : layout.data);
+  addAxis("ep", layout.experts);
   addAxis("cp", layout.context);
   addAxis(layout.dataInside ? "dp" : "tp", layout.dataInside ? layout.data : layout.tensor);
   bool isSharded = layout.sharding == Sharding::Fsdp || layout.sharding == Sharding::FsdpOnce;
@@ -51,10 +57,19 @@ llvm::json::Object plan::makePlacements(const Layout &layout, const Source &sour
         entry["dim"] = 1;
       rules.push_back(std::move(entry));
     }
+  if (layout.experts > 1)
+    for (const ExpertRule &rule : source.experts) {
+      llvm::json::Object entry{{"modules", rule.modules}, {"style", "expert"}, {"axis", "ep"}};
+      if (source.expertCapacity && rule.hasRows)
+        entry["capacity"] = *source.expertCapacity;
+      rules.push_back(std::move(entry));
+    }
   if (layout.sharding == Sharding::Zero1)
     addStateRules(layout, source, rules);
-  if (layout.data > 1)
-    rules.push_back(llvm::json::Object{{"style", isSharded ? "fsdp" : "data"}, {"axis", "dp"}});
+  // The experts' axis divides the batch last: its ranks then have tokens that lie together.
+  for (auto [axis, size] : {std::pair("dp", layout.data), {"ep", layout.experts}})
+    if (size > 1)
+      rules.push_back(llvm::json::Object{{"style", isSharded ? "fsdp" : "data"}, {"axis", axis}});
   if (layout.context > 1)
     rules.push_back(
         llvm::json::Object{{"style", "context"}, {"axis", "cp"}, {"shard_parameters", isSharded}});

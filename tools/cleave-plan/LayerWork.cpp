@@ -141,7 +141,12 @@ private:
     if (axes.size() != 1)
       return;
     StringRef name = cast<StringAttr>(axes[0]).getValue();
-    entry.axis = name == "tp" ? Axis::Tensor : name == "cp" ? Axis::Context : Axis::None;
+    entry.axis = name == "tp"   ? Axis::Tensor
+                 : name == "cp" ? Axis::Context
+                 // Along the experts' axis the batch is divided, too: rows alone are sent as part
+                 // of a layer.
+                 : name == "ep" && isa<dist::RaggedAllToAllOp>(op) ? Axis::Experts
+                                                                   : Axis::None;
     if (entry.axis == Axis::None)
       return;
     auto mesh = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(op, op.getMeshAttr());
@@ -195,7 +200,8 @@ PassTime LayerWork::time(const cost::Cluster &cluster, const Layout &layout, int
       work.bytes = std::max(work.bytes / double(parts) - 2, 0.0);
     cost::Group group = axis == Axis::Tensor
                             ? cost::Group{layout.tensor, layout.dataInside ? layout.data : 1}
-                            : cost::Group{layout.context, layout.tensor};
+                        : axis == Axis::Context ? cost::Group{layout.context, layout.tensor}
+                                                : cost::Group{layout.experts, layout.tensor};
     return cost::timeOf(cluster, work, group);
   };
   // Of each op when it ends after the layer's input was there; negative: it does not need that.

@@ -58,7 +58,7 @@ public:
 
 private:
   /// Along which axis a communication runs.
-  enum class Axis { None, Tensor, Context };
+  enum class Axis { None, Tensor, Context, Experts };
   struct Op {
     std::optional<cost::OpWork> work;
     Axis axis = Axis::None;

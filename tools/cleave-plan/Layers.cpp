@@ -157,6 +157,19 @@ void Layers::classify() {
     for (Value result : op.getResults())
       places[result] = sizes[layer->second]++;
   }
+  // What the exchange of rows needs of constants is made where the first experts are.
+  std::optional<unsigned> first;
+  for (Operation &op : microbatch.front().without_terminator())
+    for (Value operand : op.getOperands()) {
+      auto argument = dyn_cast<BlockArgument>(operand);
+      auto layer = map.ops.find(&op);
+      if (argument && layer != map.ops.end() && layer->second < first.value_or(classes.size()) &&
+          source->isOfExperts(
+              train::getArgumentRole(microbatch, argument.getArgNumber()).getNameOrEmpty()))
+        first = layer->second;
+    }
+  if (first)
+    contents[*first].push_back(0);
   std::map<Numbering::Words, unsigned> known;
   for (size_t layer = 0; layer < classes.size(); ++layer)
     classes[layer] = known.try_emplace(contents[layer], known.size()).first->second;

@@ -38,6 +38,7 @@ public:
   /// Layers between the first and the last that do the same have the same number. What comes before
   /// the layers counts as part of the first, what comes after them as part of the last.
   unsigned getClass(int64_t layer) const { return classes[size_t(layer)]; }
+  const std::vector<unsigned> &listClasses() const { return classes; }
   /// The program with these layers only, the first and the last among them. They keep their names.
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> keep(const std::vector<bool> &kept) const;
 

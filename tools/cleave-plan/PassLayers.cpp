@@ -29,6 +29,7 @@ PassRunner::Samples PassRunner::chooseSamples(unsigned program, bool hasPairs) c
       samples.cuts.push_back(layer);
     std::fill_n(samples.kept.begin() + layer, count, true);
   };
+  bool hasRuns = hasStageSamples(program);
   for (int64_t layer = 0; layer < known.size(); ++layer) {
     unsigned kind = known.getClass(layer);
     if (!samples.single.count(kind)) {
@@ -37,6 +38,10 @@ PassRunner::Samples PassRunner::chooseSamples(unsigned program, bool hasPairs) c
                known.getClass(layer + 1) == kind) {
       add(layer, 2, samples.pair);
       ++layer;
+    } else if (hasPairs && hasRuns && !samples.pair.count(kind) && !samples.kept[size_t(layer)]) {
+      samples.first.push_back(layer);
+      samples.cuts.push_back(layer);
+      samples.kept[size_t(layer)] = true;
     }
   }
   return samples;
@@ -117,7 +122,13 @@ PassRunner::recompute(const Layout &layout, Recompute recompute, Division divisi
   auto stages = pipeline::getStages(*module);
   if (failed(stages))
     return std::nullopt;
-  auto work = pipeline::measureStages(*stages, {});
+  llvm::DenseSet<Operation *> constant;
+  if (division != Division::All)
+    constant = findConstant(*stages);
+  auto isUnsaved = [&](Operation *op) { return constant.contains(op); };
+  pipeline::MeasureOptions options;
+  options.isUnsaved = isUnsaved;
+  auto work = pipeline::measureStages(*stages, options);
   if (failed(work))
     return std::nullopt;
   RecomputedWork found;
@@ -220,7 +231,22 @@ PassRunner::Undivided &PassRunner::findUndivided(const Layout &layout) {
   return known == undivided.end() ? undivided.emplace_back(Undivided{key, {}, {}}) : *known;
 }
 
+bool PassRunner::exchangesAlike(const Layout &layout) const {
+  // Where there is room for all rows, whether tokens are gathered depends on the number of ranks.
+  return layout.data == 1 || layout.experts == 1 || sources[layout.program].expertCapacity ||
+         llvm::none_of(sources[layout.program].experts,
+                       [](const ExpertRule &rule) { return rule.hasRows; });
+}
+
+bool PassRunner::isLikeUndivided(const Layout &layout) const {
+  // Of one example a rank copies may be none that are some of several.
+  return exchangesAlike(layout) &&
+         layout.data * layout.experts != sources[layout.program].facts.batch;
+}
+
 std::optional<LayerTimes> PassRunner::timeUndivided(const Layout &layout) {
+  if (!exchangesAlike(layout))
+    return std::nullopt;
   Undivided &known = findUndivided(layout);
   if (!known.work) {
     known.work.emplace();
@@ -241,6 +267,8 @@ std::optional<LayerTimes> PassRunner::timeUndivided(const Layout &layout) {
 
 /// FSDP keeps and recomputes as much between the first layer and the last, and gathers beside.
 LayerTimes::Recomputed PassRunner::recomputeUndivided(const Layout &layout, Recompute recompute) {
+  if (!exchangesAlike(layout))
+    return {};
   Undivided &known = findUndivided(layout);
   std::optional<std::optional<RecomputedWork>> &work = known.recomputed[size_t(recompute)];
   if (!work)

@@ -8,58 +8,106 @@
 #include "tools/cleave-plan/Commands.h"
 #include "tools/cleave-plan/Run.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::plan;
 
-/// Fewer layers are as well carried out.
-static constexpr int64_t minSampledLayers = 6;
+/// Fewer layers are as well carried out, and more take too long.
+static constexpr int64_t minSampledLayers = 6, maxSampledLayers = 12;
 
-/// Whether all layers but the first and the last are equal, and worth it.
+/// Whether the layers are few runs of equal ones, and worth it.
 bool PassRunner::hasStageSamples(unsigned program) const {
   const std::optional<Layers> &known = layers[program];
   if (!known || known->size() < minSampledLayers)
     return false;
-  for (int64_t layer = 1; layer < known->size() - 1; ++layer)
-    if (known->getClass(layer) != known->getClass(1))
+  std::map<unsigned, int64_t> lengths;
+  for (int64_t layer = 0; layer < known->size(); ++layer)
+    if (int64_t &length = lengths[known->getClass(layer)];
+        ++length > 1 && known->getClass(layer - 1) != known->getClass(layer))
       return false;
-  return true;
+  int64_t sampled = 0;
+  for (auto [kind, length] : lengths)
+    sampled += std::min(length, int64_t(maxSampledRun));
+  return sampled < known->size() && sampled <= maxSampledLayers;
+}
+
+/// Cuts of a program of few layers, by their first layers but for the first stage's, so that each
+/// of these stages is in one of them.
+static std::vector<std::vector<size_t>> listSampleCuts(ArrayRef<unsigned> kinds,
+                                                       std::set<std::vector<unsigned>> missing) {
+  std::vector<std::vector<size_t>> cuts;
+  for (size_t before = 0; missing.size() != before;) {
+    before = missing.size();
+    std::vector<size_t> cut;
+    for (size_t layer = 0; layer < kinds.size();) {
+      if (layer > 0)
+        cut.push_back(layer);
+      size_t length = 1; // of the longest that is missing there
+      for (const std::vector<unsigned> &stage : missing)
+        if (stage.size() > length &&
+            kinds.drop_front(layer).take_front(stage.size()) == ArrayRef(stage))
+          length = stage.size();
+      missing.erase(kinds.slice(layer, length).vec());
+      layer += length;
+    }
+    if (missing.size() != before)
+      cuts.push_back(std::move(cut));
+  }
+  return cuts;
+}
+
+llvm::DenseSet<Operation *> plan::findConstant(ArrayRef<train::ProgramFunctions> stages) {
+  llvm::DenseSet<Operation *> found;
+  for (const train::ProgramFunctions &stage : stages)
+    for (func::FuncOp function : stage.getMicrobatchFunctions()) {
+      llvm::DenseSet<Value> constant = listParameters(function);
+      for (Operation &op : function.front().without_terminator())
+        if (llvm::all_of(op.getOperands(), [&](Value value) { return constant.contains(value); })) {
+          constant.insert(op.result_begin(), op.result_end());
+          found.insert(&op);
+        }
+    }
+  return found;
 }
 
 /// What a layout that divides the batch may not run in each microbatch: ops that depend on
 /// parameters alone, which may run once per step, and those that --partition may build otherwise.
 static llvm::DenseSet<Operation *> findUnsure(ArrayRef<train::ProgramFunctions> stages) {
-  llvm::DenseSet<Operation *> unsure;
+  llvm::DenseSet<Operation *> unsure = findConstant(stages);
   for (const train::ProgramFunctions &stage : stages)
-    for (func::FuncOp function : stage.getMicrobatchFunctions()) {
-      llvm::DenseSet<Value> constant = listParameters(function);
-      for (Operation &op : function.front().without_terminator()) {
-        bool isConstant =
-            llvm::all_of(op.getOperands(), [&](Value value) { return constant.contains(value); });
-        if (isConstant)
-          constant.insert(op.result_begin(), op.result_end());
-        bool hasForms = !placement::getForms(op.getName()).empty() &&
-                        aten::describeWork(&op).kind == cost::OpWork::Bytes;
-        if (isConstant || hasForms)
+    for (func::FuncOp function : stage.getMicrobatchFunctions())
+      for (Operation &op : function.front().without_terminator())
+        if (!placement::getForms(op.getName()).empty() &&
+            aten::describeWork(&op).kind == cost::OpWork::Bytes)
           unsure.insert(&op);
-      }
-    }
   return unsure;
 }
 
-/// Carries out the program with three equal layers beside the first and the last, once for each
-/// cut. `isLeast`: without what is unsure.
-llvm::Expected<std::vector<PassRunner::SampledWork>> PassRunner::measureSamples(const Shape &shape,
-                                                                                bool isLeast) {
+/// Carries out a program with some layers of each run of equal ones, cut so that these stages are
+/// among its own. `isLeast`: without what is unsure.
+llvm::Expected<std::vector<PassRunner::SampledWork>>
+PassRunner::measureSamples(const Shape &shape, bool isLeast,
+                           const std::set<std::vector<unsigned>> &missing) {
   const Source &source = sources[shape.layout.program];
-  auto global = place(shape.layout, chooseSamples(shape.layout.program, /*hasPairs=*/true).kept);
+  Kept kept = chooseSamples(shape.layout.program, /*hasPairs=*/true).kept;
+  auto global = place(shape.layout, kept);
   if (!global)
     return global.takeError();
-  int64_t last = source.facts.layers - 1;
-  // By layers: first|1|2|last, first+1|1|1+last.
-  std::vector<std::vector<int64_t>> cuts = {{1, 2, last}, {2, 3}};
-  if (shape.chunks == 1)
-    cuts = {{}, {1, 2, last}};
+  std::vector<int64_t> numbers;
+  std::vector<unsigned> kinds;
+  for (int64_t layer = 0; layer < source.facts.layers; ++layer)
+    if (kept[size_t(layer)]) {
+      numbers.push_back(layer);
+      kinds.push_back(layers[shape.layout.program]->getClass(layer));
+    }
+  std::vector<std::vector<int64_t>> cuts;
+  for (const std::vector<size_t> &cut : listSampleCuts(kinds, missing)) {
+    std::vector<int64_t> &firsts = cuts.emplace_back();
+    for (size_t place : cut)
+      firsts.push_back(numbers[place]);
+  }
   std::vector<SampledWork> works;
   for (std::vector<int64_t> &each : cuts) {
     OwningOpRef<ModuleOp> module(global->clone());
@@ -69,12 +117,16 @@ llvm::Expected<std::vector<PassRunner::SampledWork>> PassRunner::measureSamples(
     if (!stages)
       return stages.takeError();
     Diagnostics diagnostics(module->getContext());
-    llvm::DenseSet<Operation *> unsure;
-    if (isLeast)
+    llvm::DenseSet<Operation *> unsure, constant;
+    if (isLeast) {
       unsure = findUnsure(*stages);
+      constant = findConstant(*stages);
+    }
     auto isLeftOut = [&](Operation *op) { return unsure.contains(op); };
+    auto isUnsaved = [&](Operation *op) { return constant.contains(op); };
     pipeline::MeasureOptions options;
     options.isLeftOut = isLeftOut;
+    options.isUnsaved = isUnsaved;
     auto work = pipeline::measureStages(*stages, options);
     if (failed(work))
       return diagnostics.makeError("the stages cannot be measured");
@@ -116,8 +168,11 @@ void PassRunner::divideWork(simulate::ProgramWork &work, int64_t parts) const {
 StageSamples PassRunner::describeSamples(const Layout &layout, std::vector<SampledWork> works,
                                          int64_t parts) const {
   Kept kept = chooseSamples(layout.program, /*hasPairs=*/true).kept;
-  auto layers = int64_t(kept.size());
-  StageSamples samples(layers, isFsdp(layout));
+  auto count = int64_t(kept.size());
+  std::vector<unsigned> kinds;
+  for (int64_t layer = 0; layer < count; ++layer)
+    kinds.push_back(layers[layout.program]->getClass(layer));
+  StageSamples samples(kinds, isFsdp(layout));
   for (auto &[cuts, work] : works) {
     if (layout.dataInside)
       reorderGroups(layout, work);
@@ -125,12 +180,13 @@ StageSamples PassRunner::describeSamples(const Layout &layout, std::vector<Sampl
       divideWork(work, parts);
     int64_t begin = 0;
     std::vector<int64_t> ends = cuts;
-    ends.push_back(layers);
+    ends.push_back(count);
     for (auto [end, stage] : llvm::zip_equal(ends, describeStages(cluster, work))) {
-      int64_t count = 0; // of its layers, those that are there and are equal to others
-      for (int64_t layer = std::max<int64_t>(begin, 1); layer < std::min(end, layers - 1); ++layer)
-        count += int64_t(kept[size_t(layer)]);
-      samples.add(begin == 0, count, end == layers, stage);
+      std::vector<unsigned> there;
+      for (int64_t layer = begin; layer < end; ++layer)
+        if (kept[size_t(layer)])
+          there.push_back(kinds[size_t(layer)]);
+      samples.add(there, stage);
       begin = end;
     }
   }
@@ -151,14 +207,29 @@ const StageSamples *PassRunner::sample(const Shape &shape, const Layout &from, b
   key.chunks = shape.numStages() > 1 ? 2 : 1;
   auto known = llvm::find_if(
       sampled, [&](const auto &each) { return each.shape == key && each.isLeast == isLeast; });
-  if (known == sampled.end()) {
-    known = sampled.insert(known, {key, isLeast, {}, {}});
-    if (auto works = measureSamples(key, isLeast))
-      known->works = std::move(*works);
+  if (known == sampled.end())
+    known = sampled.insert(known, {key, isLeast, {}, {}, {}, false});
+  std::set<std::vector<unsigned>> missing;
+  std::vector<int64_t> ends = space.listCuts(shape);
+  ends.push_back(layers[from.program]->size());
+  std::vector<unsigned> kinds = layers[from.program]->listClasses();
+  int64_t begin = 0;
+  for (int64_t end : ends) {
+    for (std::vector<unsigned> &stage : StageSamples::listNeeded(kinds, begin, end))
+      if (known->stages.insert(stage).second)
+        missing.insert(std::move(stage));
+    begin = end;
+  }
+  if (!missing.empty() && !known->isRefused) {
+    auto works = measureSamples(key, isLeast, missing);
+    known->samples.clear();
+    if (works)
+      llvm::append_range(known->works, std::move(*works));
     else
       llvm::consumeError(works.takeError()); // such plans are refused, or looked at one by one
+    known->isRefused = !works;
   }
-  if (known->works.empty())
+  if (known->isRefused)
     return nullptr;
   Layout like = key.layout;
   like.data = shape.layout.data;
@@ -181,8 +252,7 @@ const StageSamples *PassRunner::sampleStages(const Shape &shape) {
 
 const StageSamples *PassRunner::sampleUndivided(const Shape &shape) {
   Layout from = shape.layout;
-  // Of one example a rank copies may be none that are some of several.
-  if (from.data == 1 || from.data == sources[from.program].facts.batch)
+  if (from.data == 1 || !isLikeUndivided(from))
     return sampleStages(shape);
   from.sharding = Sharding::Replicated;
   from.data = 1;

@@ -64,12 +64,15 @@ const LayerTimes &PassRunner::timeGlobal(unsigned program, int64_t parts) const 
   return entry->second;
 }
 
-double PassRunner::getShardedBytes(unsigned program, int64_t parts) const {
-  double sum = 0;
-  for (const auto &[shape, bytes] : sources[program].layerParameters)
-    if (llvm::any_of(shape, [&](int64_t size) { return size % parts == 0; }))
-      sum += bytes;
-  return sum;
+Programs::ShardedBytes PassRunner::getShardedBytes(unsigned program, int64_t parts) const {
+  auto sum = [&](const std::map<llvm::SmallVector<int64_t>, double> &parameters) {
+    double sum = 0;
+    for (const auto &[shape, bytes] : parameters)
+      if (llvm::any_of(shape, [&](int64_t size) { return size % parts == 0; }))
+        sum += bytes;
+    return sum;
+  };
+  return {sum(sources[program].layerParameters), sum(sources[program].layerExperts)};
 }
 
 //===----------------------------------------------------------------------===//

@@ -9,6 +9,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 
 namespace cleave::plan {
 
@@ -22,6 +23,10 @@ Layout getPlacedPart(Layout layout);
 
 /// The stages of a microbatch, once they are cut; one of a program that is not.
 llvm::Expected<std::vector<train::ProgramFunctions>> listStages(mlir::ModuleOp module, bool isCut);
+
+/// Ops of a microbatch that depend on parameters alone: casts of them, say. FSDP may run them once
+/// per step, or again in the backward.
+llvm::DenseSet<mlir::Operation *> findConstant(llvm::ArrayRef<train::ProgramFunctions> stages);
 
 /// Sets the distances of groups for a mesh on which ranks of the batch are neighbours.
 void reorderGroups(const Layout &layout, simulate::ProgramWork &work);
@@ -39,7 +44,7 @@ public:
 
   const LayerTimes &timeGlobal(unsigned program, int64_t parts) const override;
   ProgramBytes getBytes(unsigned program) const override { return sources[program].bytes; }
-  double getShardedBytes(unsigned program, int64_t parts) const override;
+  ShardedBytes getShardedBytes(unsigned program, int64_t parts) const override;
   std::optional<LayerTimes> timeUndivided(const Layout &layout) override;
   LayerTimes::Recomputed recomputeUndivided(const Layout &layout, Recompute recompute) override;
   llvm::Expected<LayerTimes> partition(const Layout &layout) override;
@@ -80,12 +85,13 @@ private:
   };
   bool hasStageSamples(unsigned program) const;
   const StageSamples *sample(const Shape &shape, const Layout &from, bool isLeast);
-  llvm::Expected<std::vector<SampledWork>> measureSamples(const Shape &shape, bool isLeast);
+  llvm::Expected<std::vector<SampledWork>>
+  measureSamples(const Shape &shape, bool isLeast, const std::set<std::vector<unsigned>> &missing);
   void divideWork(simulate::ProgramWork &work, int64_t parts) const;
   StageSamples describeSamples(const Layout &layout, std::vector<SampledWork> works,
                                int64_t parts) const;
   /// One layer of each kind by itself and, where they are asked for and there are, two neighbours
-  /// of the kind.
+  /// of the kind; of a run of only two, the other one by itself.
   struct Samples {
     Kept kept;
     std::vector<int64_t> cuts;
@@ -113,6 +119,11 @@ private:
     std::array<std::optional<std::optional<RecomputedWork>>, 3> recomputed;
   };
   Undivided &findUndivided(const Layout &layout);
+  /// Whether what the program of the layout whose batch is not divided does is done in parts by the
+  /// layout's ranks, stages and copies included.
+  bool isLikeUndivided(const Layout &layout) const;
+  /// Whether experts work alike, however many ranks have the same ones.
+  bool exchangesAlike(const Layout &layout) const;
 
   const Space &space;
   std::vector<Source> &sources;
@@ -147,6 +158,9 @@ private:
     bool isLeast;
     std::vector<SampledWork> works;
     std::deque<std::pair<Layout, StageSamples>> samples;
+    /// Stages that are among these, by the kinds of their layers.
+    std::set<std::vector<unsigned>> stages;
+    bool isRefused = false;
   };
   std::deque<Sampled> sampled;
 };

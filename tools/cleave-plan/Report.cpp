@@ -24,8 +24,9 @@ std::string plan::describe(const Plan &plan, const Space &space) {
     auto key = Key(index);
     bool isIdle = (key == Key::Order && !layout.dataInside) ||
                   (key == Key::Sequence && !layout.sequence) ||
-                  (key == Key::Sharding && layout.data * layout.context == 1) ||
+                  (key == Key::Sharding && layout.numSharers() == 1) ||
                   (key == Key::Context && layout.context == 1) ||
+                  (key == Key::Experts && layout.experts == 1) ||
                   (key == Key::Ends && plan.shape.ends == 0) ||
                   (key == Key::Chunks && plan.shape.chunks == 1) ||
                   (key == Key::Schedule && layout.pipeline == 1);
@@ -100,7 +101,9 @@ static std::string describeLayout(const Layout &layout, const Space &space) {
   Plan plan{{layout}, ""};
   if (layout.context > 1)
     text += llvm::formatv(" cp={0}", layout.context);
-  if (layout.data * layout.context > 1)
+  if (layout.experts > 1)
+    text += llvm::formatv(" ep={0}", layout.experts);
+  if (layout.numSharers() > 1)
     text += " parameters=" + getValue(plan, Key::Sharding, space.programs);
   if (layout.sequence)
     text += " sequence=yes";

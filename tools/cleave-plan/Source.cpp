@@ -11,6 +11,7 @@
 #include "llvm/Support/SourceMgr.h"
 
 #include <map>
+#include <numeric>
 #include <set>
 
 using namespace mlir;
@@ -90,6 +91,40 @@ static ProgramBytes countBytes(const train::ProgramFunctions &program) {
   return bytes;
 }
 
+bool Source::isOfExperts(StringRef parameter) const {
+  std::string modules = getModules(parameter, layers);
+  return llvm::any_of(experts, [&](const ExpertRule &rule) { return rule.modules == modules; });
+}
+
+/// What experts take of the bytes of each layer.
+static void countExpertBytes(Source &source) {
+  if (source.experts.empty())
+    return;
+  std::vector<ProgramBytes> &layers = source.facts.expertBytes;
+  layers.resize(size_t(source.facts.layers));
+  llvm::StringSet<> seen;
+  for (func::FuncOp function : source.functions.getFunctions())
+    for (BlockArgument argument : function.getArguments()) {
+      train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+      auto type = dyn_cast<RankedTensorType>(argument.getType());
+      if (!role || !type || type.getRank() != 3 || argument.use_empty() ||
+          !source.isOfExperts(role.getNameOrEmpty()))
+        continue;
+      double ProgramBytes::*kind =
+          role.getKind() == train::RoleKind::Parameter        ? &ProgramBytes::parameters
+          : role.getKind() == train::RoleKind::OptimizerState ? &ProgramBytes::states
+          : role.getKind() == train::RoleKind::Gradient       ? &ProgramBytes::gradients
+                                                              : nullptr;
+      if (!kind || !seen.insert(role.getFileName()).second)
+        continue;
+      unsigned layer = 0;
+      StringRef rest = role.getNameOrEmpty();
+      if (rest.consume_front(source.layers) && rest.consume_front("."))
+        rest.split('.').first.getAsInteger(10, layer);
+      layers[layer].*kind += double(memory::getByteSize(type));
+    }
+}
+
 static void countLayerParameters(Source &source) {
   func::FuncOp microbatch = source.functions.microbatch;
   for (BlockArgument argument : microbatch.getArguments()) {
@@ -98,8 +133,9 @@ static void countLayerParameters(Source &source) {
     if (!type || !role || role.getKind() != train::RoleKind::Parameter || argument.use_empty() ||
         withoutNumber(role.getNameOrEmpty(), source.layers) == role.getNameOrEmpty())
       continue;
-    source.layerParameters[SmallVector<int64_t>(type.getShape())] +=
-        double(memory::getByteSize(type));
+    bool isStack = type.getRank() == 3 && source.isOfExperts(role.getNameOrEmpty());
+    auto &parameters = isStack ? source.layerExperts : source.layerParameters;
+    parameters[SmallVector<int64_t>(type.getShape())] += double(memory::getByteSize(type));
   }
 }
 
@@ -127,6 +163,7 @@ static std::vector<ParameterGroup> groupParameters(const Source &source) {
     if (type.getRank() > 0)
       group.shape.assign(type.getShape().begin(), type.getShape().end());
     group.hasStates |= type.getRank() > 0;
+    group.isOfExperts = type.getRank() == 3 && source.isOfExperts(role.getNameOrEmpty());
   }
   std::vector<ParameterGroup> list;
   for (auto &[name, group] : groups)
@@ -180,8 +217,15 @@ llvm::Expected<Source> plan::readSource(MLIRContext &context, StringRef path) {
       llvm::any_of(source.rules, [](const TensorRule &rule) { return rule.style != "sequence"; });
   source.facts.hasSequenceRules =
       llvm::any_of(source.rules, [](const TensorRule &rule) { return rule.style == "sequence"; });
+  source.experts = findExperts(microbatch, source.layers);
+  if (!source.experts.empty()) {
+    source.facts.experts = 0;
+    for (const ExpertRule &rule : source.experts)
+      source.facts.experts = std::gcd(source.facts.experts, rule.experts);
+  }
   source.parameters = groupParameters(source);
   source.bytes = countBytes(source.functions);
   countLayerParameters(source);
+  countExpertBytes(source);
   return std::move(source);
 }

@@ -9,6 +9,7 @@
 #include "dialects/train/Program.h"
 
 #include <map>
+#include <optional>
 
 namespace cleave::plan {
 
@@ -18,12 +19,21 @@ struct TensorRule {
   std::string style;   ///< colwise, rowwise, sequence
 };
 
+/// Modules whose experts ranks may share: their parameters are stacked by expert.
+struct ExpertRule {
+  std::string modules; ///< a pattern of docs/plans.md
+  int64_t experts = 0;
+  /// Rows of tokens are sorted by expert and multiplied by group, so that ranks can exchange them.
+  bool hasRows = false;
+};
+
 /// Parameters with the same shape whose names differ in the number of their layer only.
 struct ParameterGroup {
   std::string pattern; ///< of docs/plans.md
   llvm::SmallVector<int64_t> shape;
   /// Optimizer states of their shape, which can be sharded as they are.
   bool hasStates = false;
+  bool isOfExperts = false;
 };
 
 /// An export: one microbatch on one device.
@@ -34,10 +44,15 @@ struct Source {
   /// The path of the layers, without their numbers: "h", "model.layers".
   std::string layers;
   std::vector<TensorRule> rules;
+  std::vector<ExpertRule> experts;
+  /// Whether a parameter is divided with the experts of its module.
+  bool isOfExperts(llvm::StringRef parameter) const;
+  /// Rows that ranks have room for, as a multiple of their even share; otherwise for all.
+  std::optional<double> expertCapacity;
   std::vector<ParameterGroup> parameters;
   ProgramBytes bytes;
-  /// Parameters of layers, by shape: the bytes of all of them.
-  std::map<llvm::SmallVector<int64_t>, double> layerParameters;
+  /// Parameters of layers by shape, but for experts, and experts: the bytes of all of them.
+  std::map<llvm::SmallVector<int64_t>, double> layerParameters, layerExperts;
 };
 
 /// Reads a program, and finds its layers and the modules that tensor parallelism divides. Errors
@@ -54,6 +69,13 @@ std::string withoutNumber(llvm::StringRef name, llvm::StringRef layers);
 /// Products in the order of the forward: those of the residual stream are divided by columns, those
 /// of what they make by rows. Embeddings of inputs are divided by rows.
 std::vector<TensorRule> deriveTensorRules(mlir::func::FuncOp microbatch, llvm::StringRef layers);
+
+/// Modules with parameters of three dimensions, by the first of which a product multiplies rows in
+/// groups or in batches.
+std::vector<ExpertRule> findExperts(mlir::func::FuncOp microbatch, llvm::StringRef layers);
+
+/// "h.3.mlp.c_fc.weight" is of "h.*.mlp.c_fc".
+std::string getModules(llvm::StringRef parameter, llvm::StringRef layers);
 
 } // namespace cleave::plan
 

@@ -2,12 +2,25 @@
 #include "tools/cleave-plan/Source.h"
 
 #include "dialects/aten/Aten.h"
+#include "dialects/aten/ops/Contraction.h"
+#include "dialects/aten/ops/Grouping.h"
 #include "dialects/aten/ops/Indexing.h"
 #include "lib/aten/OpCost.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::plan;
+
+std::string plan::getModules(StringRef parameter, StringRef layers) {
+  StringRef module = parameter.contains('.') ? parameter.rsplit('.').first : parameter;
+  StringRef rest = module;
+  if (layers.empty() || !rest.consume_front(layers) || !rest.consume_front("."))
+    return module.str();
+  auto [number, inside] = rest.split('.');
+  return (layers + ".*" + (inside.empty() ? "" : "." + inside)).str();
+}
 
 namespace {
 class RuleFinder {
@@ -32,18 +45,8 @@ public:
   }
 
 private:
-  /// "h.3.mlp.c_fc.weight" is of "h.*.mlp.c_fc".
-  std::string getModules(StringRef parameter) const {
-    StringRef module = parameter.contains('.') ? parameter.rsplit('.').first : parameter;
-    StringRef rest = module;
-    if (layers.empty() || !rest.consume_front(layers) || !rest.consume_front("."))
-      return module.str();
-    auto [number, inside] = rest.split('.');
-    return (layers + ".*" + (inside.empty() ? "" : "." + inside)).str();
-  }
-
   void add(StringRef parameter, StringRef style) {
-    std::string modules = getModules(parameter);
+    std::string modules = getModules(parameter, layers);
     auto found =
         llvm::find_if(rules, [&](const TensorRule &rule) { return rule.modules == modules; });
     if (found == rules.end())
@@ -108,4 +111,47 @@ private:
 
 std::vector<TensorRule> plan::deriveTensorRules(func::FuncOp microbatch, StringRef layers) {
   return RuleFinder(microbatch, layers).run();
+}
+
+std::vector<ExpertRule> plan::findExperts(func::FuncOp microbatch, StringRef layers) {
+  std::vector<ExpertRule> rules;
+  auto add = [&](StringRef parameter, int64_t experts, bool hasRows) {
+    std::string modules = getModules(parameter, layers);
+    auto found =
+        llvm::find_if(rules, [&](const ExpertRule &rule) { return rule.modules == modules; });
+    if (found == rules.end())
+      found = rules.insert(found, {modules, experts, hasRows});
+    found->experts = std::gcd(found->experts, experts);
+    found->hasRows &= hasRows;
+  };
+  /// What is made of one parameter alone, and still counts experts along its first dimension.
+  llvm::DenseMap<Value, StringRef> stacks;
+  auto isStack = [](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return type && type.getRank() == 3 && type.getDimSize(0) > 1;
+  };
+  for (BlockArgument argument : microbatch.getArguments()) {
+    train::RoleAttr role = train::getArgumentRole(microbatch, argument.getArgNumber());
+    if (role && role.getKind() == train::RoleKind::Parameter && isStack(argument))
+      stacks[argument] = role.getNameOrEmpty();
+  }
+  for (Operation &op : microbatch.front().without_terminator()) {
+    if (op.hasAttr(train::kBackwardAttrName))
+      continue;
+    if (isa<aten::GroupedMmOp, aten::BmmOp>(op)) {
+      for (Value operand : op.getOperands())
+        if (auto stack = stacks.find(operand); stack != stacks.end())
+          add(stack->second, cast<RankedTensorType>(operand.getType()).getDimSize(0),
+              isa<aten::GroupedMmOp>(op));
+      continue;
+    }
+    if (op.getNumOperands() != 1 || op.getNumResults() != 1 || !isStack(op.getResult(0)))
+      continue;
+    auto stack = stacks.find(op.getOperand(0));
+    if (stack != stacks.end() &&
+        cast<RankedTensorType>(op.getOperand(0).getType()).getDimSize(0) ==
+            cast<RankedTensorType>(op.getResult(0).getType()).getDimSize(0))
+      stacks[op.getResult(0)] = stack->second;
+  }
+  return rules;
 }

@@ -18,6 +18,7 @@
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/WithColor.h"
 
+#include <cmath>
 #include <random>
 
 namespace cl = llvm::cl;
@@ -44,9 +45,12 @@ static cl::opt<int64_t>
     batchOption("global-batch", cl::cat(category), cl::init(0), cl::value_desc("N"),
                 cl::desc("Examples of a step: microbatches follow from each program's batch"));
 static cl::opt<std::string> fixOption("fix", cl::cat(category), cl::value_desc("tp=2,..."),
-                                      cl::desc("What is not to be chosen: dp, tp, pp, cp, "
+                                      cl::desc("What is not to be chosen: dp, tp, pp, cp, ep, "
                                                "neighbours, sequence, parameters, chunks, ends, "
                                                "recompute, schedule, microbatches"));
+static cl::opt<std::string> capacityOption(
+    "expert-capacity", cl::cat(category), cl::value_desc("1.25"),
+    cl::desc("Rows of experts that a rank has room for, as a multiple of its even share (all)"));
 static cl::opt<std::string> limitOption("time-limit", cl::cat(category), cl::init("60"),
                                         cl::value_desc("seconds"),
                                         cl::desc("Time in all (60 if not given)"));
@@ -107,6 +111,13 @@ static llvm::Expected<std::vector<Source>> readSources(mlir::MLIRContext &contex
     return makeError("--{0}: expected 1 or more, found {1}",
                      hasCount ? "microbatches" : "global-batch",
                      hasCount ? int64_t(microbatchesOption) : int64_t(batchOption));
+  double capacity = 0;
+  if (capacityOption.getNumOccurrences() &&
+      (llvm::StringRef(capacityOption).getAsDouble(capacity) || capacity < 1 ||
+       !std::isfinite(capacity)))
+    return makeError(
+        "--expert-capacity: expected 1, an even share of the rows, or more, found '{0}'",
+        capacityOption);
   std::vector<Source> sources;
   for (const std::string &path : programOption) {
     auto source = readSource(context, path);
@@ -121,6 +132,13 @@ static llvm::Expected<std::vector<Source>> readSources(mlir::MLIRContext &contex
     if (hasBatch && batchOption % batch)
       return makeError("--global-batch: expected a multiple of the {0} examples of {1}, found {2}",
                        batch, path, int64_t(batchOption));
+    if (capacityOption.getNumOccurrences()) {
+      if (llvm::none_of(source->experts, [](const ExpertRule &rule) { return rule.hasRows; }))
+        return makeError("--expert-capacity: expected experts whose rows are sorted and multiplied "
+                         "by group (aten._grouped_mm), found none in {0}",
+                         path);
+      source->expertCapacity = capacity;
+    }
     source->facts.microbatches = hasCount ? int64_t(microbatchesOption) : batchOption / batch;
     sources.push_back(std::move(*source));
   }

@@ -10,6 +10,9 @@
 // A collective that is started runs beside the ops up to its wait: 3 ms of it under 2.304 of work.
 // RUN: cleave-sim %t/overlap.mlir --cluster=%t/cluster.json | FileCheck %s --check-prefix=OVERLAP
 // OVERLAP: makespan 3.000
+// Rows that ranks exchange leave the node as in any exchange between all: of 512 bytes those for two of four ranks.
+// RUN: cleave-sim %t/rows.mlir --cluster=%t/nodes.json | FileCheck %s --check-prefix=ROWS
+// ROWS: makespan 6.000
 
 //--- device.json
 {"device": "chip", "facts": {"processors": 0, "memory_bytes": 1e9, "memory_bandwidth": 1e6, "flops_16bit": 1e6, "flops_8bit": 0, "flops_4bit": 0, "flops_32bit": 1e6},
@@ -20,6 +23,11 @@
  "constants": {"latency": 0, "efficiency": 1, "point_to_point_efficiency": 1, "all_to_all_efficiency": 1}}
 //--- cluster.json
 {"cluster": "nodes", "of": "chip", "types": [], "devices_per_node": 8, "levels": [{"link": "wire", "size": 0}]}
+//--- fast.json
+{"link": "fast", "facts": {"bandwidth": 1e12, "shared": 0},
+ "constants": {"latency": 0, "efficiency": 1, "point_to_point_efficiency": 1, "all_to_all_efficiency": 1}}
+//--- nodes.json
+{"cluster": "nodes", "of": "chip", "types": [], "devices_per_node": 2, "levels": [{"link": "fast", "size": 2}, {"link": "wire", "size": 0}]}
 //--- p.mlir
 func.func @forward_0(
     %x: tensor<1x2x4x4xf32> {train.role = #train.role<input "x">}, %f: tensor<4x2x3x3xf32> {train.role = #train.role<parameter "f">},
@@ -45,5 +53,13 @@ func.func @forward_0(
   %0 = aten.convolution(%x, %f, none, stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = false, output_padding = [0, 0], groups = 1) : (tensor<1x2x4x4xf32>, tensor<4x2x3x3xf32>) -> tensor<1x4x4x4xf32>
   %2 = dist.wait %1 : tensor<32xf32>
   return %0, %2 : tensor<1x4x4x4xf32>, tensor<32xf32>
+}
+pipeline.schedule @step "serve" ranks 1 stages 1 microbatches 1 topology loop forward_only transfers implied { rank 0: F0.0 }
+//--- rows.mlir
+dist.mesh @mesh ["ep" = 4]
+func.func @forward_0(%x: tensor<16x8xf32> {train.role = #train.role<input "x">}, %n: tensor<4xi64> {train.role = #train.role<input "n">})
+    -> (tensor<20x8xf32> {train.role = #train.role<output "0">}) attributes {train.phase = #train.phase<forward>, train.stage = 0} {
+  %0 = dist.ragged_all_to_all(%x, %n, %n) over @mesh ["ep"] : (tensor<16x8xf32>, tensor<4xi64>, tensor<4xi64>) -> tensor<20x8xf32>
+  return %0 : tensor<20x8xf32>
 }
 pipeline.schedule @step "serve" ranks 1 stages 1 microbatches 1 topology loop forward_only transfers implied { rank 0: F0.0 }

@@ -19,17 +19,29 @@ StageSample makeStage(double forward, double saved) {
   return stage;
 }
 
-/// Twelve layers: what the first takes besides is 5, the last 7, each equal one 3, a stage once 1.
+enum Kind : unsigned { First, Dense, Middle, Last };
+
+std::vector<unsigned> repeat(Kind kind, size_t count) {
+  return std::vector<unsigned>(count, kind);
+}
+
+/// Twelve layers of which all but the first and the last are equal.
+std::vector<unsigned> listKinds() {
+  std::vector<unsigned> kinds = repeat(Middle, 12);
+  kinds.front() = First;
+  kinds.back() = Last;
+  return kinds;
+}
+
+/// What the first takes besides is 5, the last 7, each equal one 3, a stage once 1.
 StageSamples makeSamples() {
-  StageSamples samples(12, /*isSharded=*/false);
-  samples.add(true, 0, false, makeStage(6, 50));
-  samples.add(true, 1, false, makeStage(9, 60));
-  samples.add(true, 2, false, makeStage(12, 70));
-  for (int64_t count : {1, 2, 3})
-    samples.add(false, count, false, makeStage(1 + 3 * double(count), 10 * double(count)));
-  samples.add(false, 0, true, makeStage(8, 70));
-  samples.add(false, 1, true, makeStage(11, 80));
-  samples.add(false, 2, true, makeStage(14, 90));
+  StageSamples samples(listKinds(), /*isSharded=*/false);
+  samples.add({First}, makeStage(6, 50));
+  samples.add({First, Middle}, makeStage(9, 60));
+  samples.add({Middle}, makeStage(4, 10));
+  samples.add({Middle, Middle}, makeStage(7, 20));
+  samples.add({Last}, makeStage(8, 70));
+  samples.add({Middle, Last}, makeStage(11, 80));
   return samples;
 }
 
@@ -51,26 +63,70 @@ TEST(Samples, LongerStagesTakeWhatEachLayerAdds) {
   EXPECT_FALSE(samples.get(0, 12));
 }
 
-TEST(Samples, WhatTheLastLayerAddsCounts) {
+TEST(Samples, WhatWasCarriedOutCountsAsItIs) {
   StageSamples samples = makeSamples();
-  samples.add(false, 3, false, makeStage(9, 28)); // a third layer adds 2 and 8 bytes
-  EXPECT_DOUBLE_EQ(samples.get(1, 7)->forward.device, 9 + 3 * 2);
-  EXPECT_DOUBLE_EQ(samples.get(0, 7)->forward.device, 12 + 4 * 3);
-  // What was carried out counts as it is.
-  EXPECT_DOUBLE_EQ(samples.get(0, 3)->forward.device, 12);
-  // Of one stage with all layers nothing says what one adds: the least of all others.
-  samples.add(true, 3, true, makeStage(22, 150));
-  EXPECT_DOUBLE_EQ(samples.get(0, 12)->forward.device, 22 + 7 * 2);
-  EXPECT_DOUBLE_EQ(samples.get(0, 12)->savedBytes, 150 + 7 * 8);
+  samples.add({Middle, Middle, Middle}, makeStage(9, 28));
+  EXPECT_DOUBLE_EQ(samples.get(1, 4)->forward.device, 9);
+  // A layer adds to the first stage and to the last what it adds there.
+  samples.add({First, Middle}, makeStage(8, 60));
+  samples.add({Middle, Last}, makeStage(13, 80));
+  EXPECT_DOUBLE_EQ(samples.get(0, 6)->forward.device, 6 + 5 * 2);
+  EXPECT_DOUBLE_EQ(samples.get(7, 12)->forward.device, 8 + 4 * 5);
+  // All layers in one stage: those that were left out add what one more adds elsewhere.
+  samples.add({First, Middle, Middle, Middle, Last}, makeStage(22, 150));
+  EXPECT_DOUBLE_EQ(samples.get(0, 12)->forward.device, 22 + 7 * 3);
+  EXPECT_DOUBLE_EQ(samples.get(0, 12)->savedBytes, 150 + 7 * 10);
   // One more layer takes nothing away.
-  samples.add(false, 3, false, makeStage(5, 10));
-  EXPECT_DOUBLE_EQ(samples.get(1, 7)->forward.device, 5);
+  samples.add({Middle, Middle}, makeStage(3, 5));
+  EXPECT_DOUBLE_EQ(samples.get(1, 7)->forward.device, 3);
+}
+
+/// A layer adds what it takes after one of the kind before it.
+TEST(Samples, RunsOfSeveralKinds) {
+  std::vector<unsigned> kinds = {First, Dense, Dense};
+  kinds.insert(kinds.end(), 8, Middle);
+  kinds.push_back(Last);
+  StageSamples samples(kinds, /*isSharded=*/false);
+  auto stage = [](double forward, double saved, double busy) {
+    StageSample stage = makeStage(forward, saved);
+    stage.microbatchBytes = busy;
+    return stage;
+  };
+  samples.add({First}, stage(6, 50, 1));
+  samples.add({First, Dense}, stage(8, 60, 1));
+  samples.add({First, Dense, Dense}, stage(10, 70, 2));
+  samples.add({First, Dense, Dense, Middle}, stage(18, 180, 3));
+  samples.add({Dense}, stage(3, 10, 1));
+  samples.add({Dense, Dense}, stage(5, 20, 1));
+  samples.add({Dense, Middle}, stage(13, 120, 1));
+  samples.add({Middle}, stage(10, 100, 1));
+  samples.add({Middle, Middle}, stage(19, 200, 1));
+  samples.add({Last}, stage(20, 250, 1));
+  StageSample last = stage(27, 300, 4);
+  last.forwardBytes = 0;
+  samples.add({Middle, Last}, last);
+  EXPECT_DOUBLE_EQ(samples.get(0, 3)->forward.device, 10);
+  EXPECT_DOUBLE_EQ(samples.get(0, 3)->microbatchBytes, 2);
+  EXPECT_DOUBLE_EQ(samples.get(0, 6)->forward.device, 18 + 2 * 8);
+  EXPECT_DOUBLE_EQ(samples.get(1, 5)->forward.device, 5 + 10 + 9);
+  EXPECT_DOUBLE_EQ(samples.get(1, 4)->savedBytes, 20 + 110);
+  EXPECT_DOUBLE_EQ(samples.get(4, 12)->forward.device, 20 + 7 * 7);
+  EXPECT_EQ(samples.get(4, 12)->forwardBytes, 0);
+  EXPECT_EQ(samples.get(2, 11)->forwardBytes, 8);
+  // Nothing is said of what is there while a longer stage runs.
+  EXPECT_EQ(samples.get(0, 6)->microbatchBytes, 0);
+  EXPECT_EQ(samples.get(2, 11)->microbatchBytes, 0);
+  // Dense layers before the last one were not carried out.
+  EXPECT_FALSE(samples.get(2, 12));
+  EXPECT_FALSE(samples.get(0, 12));
+  samples.add({First, Dense, Dense, Middle, Middle, Middle, Last}, stage(60, 600, 1));
+  EXPECT_DOUBLE_EQ(samples.get(0, 12)->forward.device, 60 + 5 * 9);
 }
 
 TEST(Samples, TooFewSayNothing) {
-  StageSamples samples(12, /*isSharded=*/false);
+  StageSamples samples(listKinds(), /*isSharded=*/false);
   EXPECT_FALSE(samples.get(1, 2));
-  samples.add(false, 1, false, makeStage(4, 10));
+  samples.add({Middle}, makeStage(4, 10));
   EXPECT_TRUE(samples.get(4, 5));
   EXPECT_FALSE(samples.get(4, 6));
   EXPECT_FALSE(samples.get(0, 2));
@@ -85,24 +141,22 @@ TEST(Samples, MemoryFollowsFromWhatIsSharded) {
   facts.microbatches = 2;
   facts.batch = 4;
   space.programs.push_back(facts);
-  auto bound = [&](Sharding sharding, bool areShards, int64_t chunks = 1) {
-    StageSamples samples(12, areShards);
-    for (bool isFirst : {false, true})
-      for (bool isLast : {false, true})
-        for (int64_t count : {5, 11}) {
-          StageSample stage = makeStage(1, 0);
-          stage.parameterBytes = 400, stage.gradientBytes = 40, stage.stateBytes = 4;
-          stage.microbatchBytes = 0.5;
-          samples.add(isFirst, count, isLast, stage);
-        }
+  auto bound = [&](Sharding sharding, bool areShards) {
+    // Each stage holds as much, however many layers it has.
+    StageSample stage = makeStage(1, 0);
+    stage.parameterBytes = 400, stage.gradientBytes = 40, stage.stateBytes = 4;
+    stage.microbatchBytes = 0.5;
+    StageSamples samples(listKinds(), areShards);
+    for (unsigned kind : {First, Middle, Last}) {
+      samples.add({kind}, stage);
+      samples.add({kind, Middle}, stage);
+      samples.add({kind, Last}, stage);
+    }
     Layout layout;
     layout.data = 4;
     layout.pipeline = 2;
     layout.sharding = sharding;
-    Shape shape{layout};
-    shape.chunks = chunks;
-    shape.splitsBackward = chunks > 1;
-    return boundSchedules(space, cost::Cluster(), shape, samples);
+    return boundSchedules(space, cost::Cluster(), Shape{layout}, samples);
   };
   // Of parameters and states that are in shards already nothing is divided again.
   for (auto [sharding, areShards, bytes] : {std::tuple(Sharding::Replicated, false, 444.5),
@@ -113,8 +167,26 @@ TEST(Samples, MemoryFollowsFromWhatIsSharded) {
                                             {Sharding::Fsdp, true, 414.5}})
     for (const PlanBound &each : bound(sharding, areShards))
       EXPECT_NEAR(each.memory, bytes, 1e-3);
-  // Stages of three layers do not follow from these.
-  EXPECT_TRUE(bound(Sharding::Replicated, false, 2).empty());
+  // Experts that two ranks share are half of the parameters and the states, divided by the others.
+  space.programs.front().expertBytes.assign(12, {/*parameters=*/66, /*gradients=*/0, /*states=*/2});
+  auto boundExperts = [&](Sharding sharding) {
+    Layout layout;
+    layout.data = 2, layout.experts = 2, layout.pipeline = 2;
+    layout.sharding = sharding;
+    StageSamples samples(listKinds(), /*isSharded=*/false);
+    StageSample stage = makeStage(1, 0);
+    stage.parameterBytes = 400, stage.stateBytes = 12;
+    for (unsigned kind : {First, Middle, Last}) {
+      samples.add({kind}, stage);
+      samples.add({kind, Middle}, stage);
+      samples.add({kind, Last}, stage);
+    }
+    return boundSchedules(space, cost::Cluster(), Shape{layout}, samples).front().memory;
+  };
+  // Of six layers: 198 bytes of parameters and 6 of states are experts'.
+  EXPECT_NEAR(boundExperts(Sharding::Replicated), 412, 1e-3);
+  EXPECT_NEAR(boundExperts(Sharding::Zero1), 400 + 6.0 / 2 + 6.0 / 4, 1e-3);
+  EXPECT_NEAR(boundExperts(Sharding::FsdpOnce), 198.0 / 2 + 202.0 / 4 + 6.0 / 2 + 6.0 / 4, 1e-3);
 }
 
 TEST(Samples, ScheduleThatCannotBeBuiltHasNoTime) {

@@ -51,6 +51,30 @@ TEST(Space, OrdersMatterBeyondANode) {
   EXPECT_EQ(space.listLayouts().size(), 2 * without);
 }
 
+TEST(Space, ExpertsDivideTheBatchToo) {
+  Space space = makeSpace(8);
+  for (const Layout &layout : space.listLayouts())
+    EXPECT_EQ(layout.experts, 1);
+  space.programs.front().experts = 12;
+  space.programs.front().tokens = 64;
+  bool hasTwo = false, hasFour = false;
+  for (const Layout &layout : space.listLayouts()) {
+    EXPECT_EQ(layout.numParts() * layout.pipeline, 8);
+    EXPECT_EQ(12 % layout.experts, 0);
+    EXPECT_EQ(8 % (layout.data * layout.experts), 0);
+    EXPECT_TRUE(layout.experts == 1 || layout.context == 1);
+    hasTwo |= layout.experts == 2;
+    hasFour |= layout.experts == 4 && layout.sharding == Sharding::Zero1;
+  }
+  EXPECT_TRUE(hasTwo && hasFour);
+  space.fixed = llvm::cantFail(parseFixed("ep=4,dp=2"));
+  for (const Layout &layout : space.listLayouts())
+    EXPECT_EQ(layout.experts, 4);
+  EXPECT_FALSE(space.isEmpty());
+  space.fixed = llvm::cantFail(parseFixed("ep=4,dp=4"));
+  EXPECT_NE(getError(space).find("has dp=4 and ep=4 (the program"), std::string::npos);
+}
+
 TEST(Space, OneRankOfThePipelineHasNoSchedule) {
   Space space = makeSpace(2, "dp=2");
   for (const Layout &layout : space.listLayouts())
@@ -94,7 +118,7 @@ TEST(Fixed, SmallestContradiction) {
 TEST(Fixed, Misuse) {
   auto error = [](llvm::StringRef text) { return llvm::toString(parseFixed(text).takeError()); };
   EXPECT_EQ(error("xp=2"),
-            "--fix: expected dp, tp, pp, cp, neighbours, sequence, parameters, chunks, "
+            "--fix: expected dp, tp, pp, cp, ep, neighbours, sequence, parameters, chunks, "
             "ends, recompute, schedule, microbatches, found 'xp'");
   EXPECT_EQ(error("tp=0"), "--fix: expected a number of at least 1 for tp, found '0'");
   EXPECT_EQ(error("tp"), "--fix: expected a number of at least 1 for tp, found ''");

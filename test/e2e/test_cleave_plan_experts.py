@@ -1,0 +1,149 @@
+"""cleave-plan on a mixture of experts: torchtitan's DeepSeek-V3, narrow, with three dense layers and more with experts.
+
+What it finds with experts over `ep` computes what one rank computes and takes the time that it predicts; stages of
+layers of several kinds follow from those with few layers; no plan is below its bound."""
+
+import json
+import math
+import shlex
+import subprocess
+
+import float64
+import pytest
+import torch
+import torchtitan_models
+from combinations_cover import part_of_today
+from matrix_runs import STEPS, Tools, difference, on_ranks
+
+BATCH, MICROBATCHES, TOLERANCE = 8, 4, 1e-9
+CLUSTER = "A100"
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The program and the data of all steps."""
+    return float64.exporter_with_data(
+        lambda name, batch: torchtitan_models.make(name, torch.float64, batch=batch), STEPS * MICROBATCHES, tmp_path_factory
+    )
+
+
+@pytest.fixture(scope="module")
+def tool(build_dir):
+    def run(program, ranks, *options):
+        command = [build_dir / "bin" / "cleave-plan", program, f"--cluster={CLUSTER}", f"--ranks={ranks}",
+                   f"--microbatches={MICROBATCHES}", *options]  # fmt: skip
+        return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=600)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def find(tool):
+    def run(program, ranks, *options):
+        done = tool(program, ranks, "--json", "--time-limit=500", *options)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def one_rank(exported, build_dir):
+    program, data = exported("deepseek_v3_deep", BATCH)
+    return Tools(build_dir).train(program, data, "--microbatches", MICROBATCHES)
+
+
+# Ranks, what is fixed, and the capacity. With one of 2, two ranks have room for all rows.
+CASES = [
+    (2, "ep=2", 2),
+    (4, "dp=2,ep=2,parameters=zero1", 2),
+    (4, "dp=2,ep=2,parameters=fsdp-once", 2),
+    (4, "ep=2,pp=2,parameters=fsdp,schedule=1f1b", None),
+    (4, "ep=4,parameters=zero1", None),
+    (4, "ep=2,pp=2,schedule=zb-h1", 2),
+]
+
+
+@pytest.mark.parametrize("ranks,fixed,capacity", CASES, ids=[f"{ranks}-{fixed}" for ranks, fixed, _ in CASES])
+def test_plans_are_carried_out(exported, find, one_rank, build_dir, tmp_path, ranks, fixed, capacity):
+    program, data = exported("deepseek_v3_deep", BATCH)
+    options = [f"--expert-capacity={capacity}"] if capacity else []
+    found = find(program, ranks, f"--fix={fixed}", "-o", tmp_path, *options)
+    assert found["complete"] and found["gap"] == 0
+    plan = found["best"]["plan"]
+    assert math.prod(int(plan[axis]) for axis in ("dp", "ep", "tp", "pp", "cp")) == ranks
+    rules = json.loads((tmp_path / "placements.json").read_text())["rules"]
+    (experts,) = [rule for rule in rules if rule.get("style") == "expert"]
+    assert experts["modules"] == "layers.*.moe.experts" and experts.get("capacity") == capacity
+
+    optimize, simulate = found["commands"]
+    for command in (optimize, f"{simulate} --json"):
+        name, *arguments = shlex.split(command)
+        done = subprocess.run([build_dir / "bin" / name, *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    step = json.loads(done.stdout)["step"]
+    assert step["seconds"] == pytest.approx(found["best"]["seconds"], rel=1e-9)
+    peaks = [place["peak"] for place in found["best"]["memory"]]
+    assert [place["peak"] for place in step["memory"]] == pytest.approx(peaks, rel=1e-9)
+
+    local = tmp_path / "program.mlir"
+    local.with_suffix(".safetensors").symlink_to(program.with_suffix(".safetensors"))
+    # Each rank has the products of its experts alone.
+    products = [line for line in local.read_text().splitlines() if "aten._grouped_mm" in line]
+    assert products and all(f"x{8 // int(plan['ep'])}x" not in line or "tensor<8x" not in line for line in products)
+    options = [] if int(plan["pp"]) > 1 else ["--microbatches", MICROBATCHES]
+    losses, tensors = Tools(build_dir).train(local, data, *options, *on_ranks(ranks))
+    expected_losses, expected = one_rank
+    assert losses == pytest.approx(expected_losses, rel=TOLERANCE)
+    distance, name = difference(tensors, expected)
+    assert distance <= TOLERANCE, name
+
+
+def test_layers_of_several_kinds(exported, tool):
+    """Of equal stages one is carried out; with all of their layers random plans take and need the same, and stages of dense
+    layers, of those with experts and of both take what follows from those with few layers."""
+    program, _ = exported("deepseek_v3_deep", BATCH)
+    usual = ("--time-limit=100", "--confirm", "--seed=3", "--expert-capacity=1.5")
+    cases = ((4, "pp=4", 6), (8, "pp=4,ep=2", 6), (8, "pp=4,dp=2", 4), (4, "pp=2,ep=2", 6), (2, "pp=1,ep=2", 4))
+    for ranks, fixed, count in cases:
+        done = tool(program, ranks, *usual, f"--fix={fixed}", f"--sample={count}")
+        assert done.returncode == 0, done.stderr
+        assert f"sample: {count} random plans take at least " in done.stderr
+
+
+@pytest.mark.parametrize("ranks,capacity", part_of_today([(2, 1.25), (4, 1.5), (2, None), (4, None)]))
+def test_search_equals_brute_force(exported, find, ranks, capacity):
+    program, _ = exported("deepseek_v3_deep", BATCH)
+    options = [f"--expert-capacity={capacity}"] if capacity else []
+    found, brute = find(program, ranks, *options), find(program, ranks, "--exhaustive", *options)
+    assert found["best"]["seconds"] == found["lower_bound"] == brute["best"]["seconds"]
+    assert brute["closed"] == 0
+
+
+@pytest.mark.parametrize("ranks,capacity", part_of_today([(8, 1.5), (4, None)]))
+def test_no_random_plan_is_below_the_bound(exported, tool, ranks, capacity):
+    program, _ = exported("deepseek_v3_deep", BATCH)
+    options = [f"--expert-capacity={capacity}"] if capacity else []
+    for limit in ("500", "0.6"):
+        done = tool(program, ranks, "--sample=100", f"--time-limit={limit}", "--seed=7", *options)
+        if limit == "0.6" and "no plan was simulated within the time limit" in done.stderr:
+            continue
+        assert done.returncode == 0, done.stderr
+        assert "100 random plans take at least " in done.stderr
+        assert float(done.stderr.split("at least ")[1].split()[0]) >= 1
+
+
+def test_misuse(exported, tool, build_dir):
+    program, _ = exported("deepseek_v3_deep", BATCH)
+
+    def message(*options):
+        done = tool(*options)
+        assert done.returncode == 1 and not done.stdout, done.stdout
+        return done.stderr.removeprefix("cleave-plan: error: ").strip()
+
+    assert message(program, 4, "--expert-capacity=0.5") == (
+        "--expert-capacity: expected 1, an even share of the rows, or more, found '0.5'")  # fmt: skip
+    assert "has ep=3 (" in message(program, 6, "--fix=ep=3,dp=2")
+    dense, _ = exported("llama3", BATCH)
+    assert "expected experts whose rows are sorted" in message(dense, 4, "--expert-capacity=1.5")
+    assert "has ep=2 (" in message(dense, 4, "--fix=ep=2")
