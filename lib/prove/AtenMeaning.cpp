@@ -81,7 +81,7 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
     });
   };
   auto combine = [&](Build combineMeanings) -> std::optional<Tensor> {
-    ShardingRule rule = sharding::getShardingRule(op);
+    ShardingRule rule = ruleOf(op);
     if (readsWhole(rule))
       return std::nullopt;
     std::optional<Factors> factors = cutOperands(op, rule, operands);
@@ -206,7 +206,7 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
     std::optional<Rational> beta = numberOr(op, "beta", 1), alpha = numberOr(op, "alpha", 1);
     if (!beta || !alpha)
       return std::nullopt;
-    ShardingRule rule = sharding::getShardingRule(op);
+    ShardingRule rule = ruleOf(op);
     // The bias is added once, not to each term of the sum.
     for (sharding::Factor &factor : rule.factors)
       factor.addends.clear();
@@ -342,9 +342,10 @@ std::optional<Tensor> Evaluator::makeRange(Operation *op) {
     return number.den == 1 && number < Rational(1 << 20) && number > Rational(-(1 << 20));
   };
   // Positions beyond 2^24 are not in every type of real numbers.
-  if (!start || !step || !isSmall(*start) || !isSmall(*step) || type.getNumElements() > (1 << 20))
-    return std::nullopt;
   Type element = type.getElementType();
+  if (!start || !step || !isSmall(*start) || !isSmall(*step) ||
+      type.getNumElements() > (element.isSignlessInteger(64) ? kFar >> 21 : 1 << 20))
+    return std::nullopt;
   if (!element.isSignlessInteger(64) && !element.isF32() && !element.isF64())
     return std::nullopt;
   Tensor value{makeDims(terms, type.getShape()), {}};
@@ -508,6 +509,16 @@ Tensor Evaluator::opaque(Type type, StringRef kind) {
 
 std::vector<Tensor> Evaluator::evaluate(Operation *op, ArrayRef<const Tensor *> given,
                                         std::string &unknown) {
+  std::vector<Tensor> results = evaluatePlain(op, given, unknown);
+  for (Tensor &result : results)
+    result.rows.reset();
+  if (evaluateRows(op, given, results))
+    unknown.clear();
+  return results;
+}
+
+std::vector<Tensor> Evaluator::evaluatePlain(Operation *op, ArrayRef<const Tensor *> given,
+                                             std::string &unknown) {
   std::vector<Tensor> results;
   // A digit is a place in one operand: i.view(-1, 1) and i.view(1, -1) are taken at two.
   SmallVector<const Tensor *> operands(given);
@@ -530,6 +541,11 @@ std::vector<Tensor> Evaluator::evaluate(Operation *op, ArrayRef<const Tensor *> 
   };
   if (dialect == "dist") {
     isKnown = by("dist", evaluateDist(op, operands, results));
+    if (auto swapped = dyn_cast<dist::AllToAllOp>(op); swapped && !isKnown)
+      if (std::optional<Tensor> value = swapParts(op, *operands[0])) {
+        results.push_back(std::move(*value));
+        isKnown = by("rows", true);
+      }
   } else if ((dialect == "aten" || dialect == "train") && isPure(op)) {
     // Only ops that are functions of their operands: what else there is may hide anything.
     bool isSame = isCopy(op) && (terms.breaks(Lemma::Copy) ||
@@ -550,7 +566,8 @@ std::vector<Tensor> Evaluator::evaluate(Operation *op, ArrayRef<const Tensor *> 
       results.push_back(std::move(*value));
       isKnown = by("arithmetic", true);
     } else {
-      isKnown = by("part", evaluateParts(op, operands, results)) ||
+      isKnown = by("rows", evaluateCounts(op, operands, results)) ||
+                by("part", evaluateParts(op, operands, results)) ||
                 by("lookup", evaluateLookUp(op, operands, results)) ||
                 by("attention", attention(op, operands, results)) ||
                 by("statistics", evaluateStatistics(op, operands, results)) ||

@@ -165,6 +165,7 @@ Operation *Blame::findMissingReduction(Operation *op) {
       SmallVector<const Tensor *> operands;
       Tensor total = prover.localValues[sourceOf(operand)];
       total.meaning = terms.sum(std::move(total.meaning), prover.axes[axis].digits);
+      total.rows.reset();
       for (mlir::Value other : op->getOperands())
         operands.push_back(other == operand ? &total : &prover.localValues[other]);
       std::string unknown;

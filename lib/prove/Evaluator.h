@@ -12,7 +12,7 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/sharding/ShardingRule.h"
 #include "lib/prove/Fractions.h"
-#include "lib/prove/Tensor.h"
+#include "lib/prove/Rows.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -36,6 +36,8 @@ bool isRead(const sharding::Factor &factor);
 
 /// Says of a core what lemmas ask.
 void tag(mlir::Operation *op, Core &core);
+/// The same, of what counts rows and puts them in order.
+void tagOfRows(mlir::Operation *op, unsigned result, Core &core);
 /// A division, and a function of one number, in this type.
 Core quotientOf(mlir::Type element);
 Core functionOf(llvm::StringRef name, mlir::Type element);
@@ -43,16 +45,6 @@ Core functionOf(llvm::StringRef name, mlir::Type element);
 Core rootOf(mlir::Type element);
 /// A product in this type.
 Core productOf(mlir::Type element);
-
-/// A mesh axis: the digits that are a rank's place on it, major first. One, but where values are
-/// cut in between.
-struct Axis {
-  std::string name;
-  int64_t size;
-  llvm::SmallVector<Var, 1> digits;
-
-  Index getPlace(const Variables &variables) const { return placeIn(digits, variables); }
-};
 
 /// Where values cut axes: the strides of digits that an axis lacks, by its name.
 using AxisCuts = std::map<std::string, std::set<int64_t>>;
@@ -77,6 +69,8 @@ public:
                                std::string &unknown);
   /// What made them, by the file that has it: the name of a step of the log.
   llvm::StringRef getStep() const { return step; }
+  /// What is only right where something is assumed.
+  llvm::StringRef getNote() const { return note; }
 
   /// A value of which only the shape is known.
   /// `kind`: "unknown", of which not even that it is finite is known, or "argument".
@@ -100,6 +94,7 @@ private:
   AxisCuts &missing;
   bool isFirst;
   llvm::StringRef step;
+  std::string note;
   /// The digits of the rank's places on all axes.
   llvm::SmallVector<Var> places;
   KnownBounds known;
@@ -118,6 +113,13 @@ private:
   using Build = llvm::function_ref<Meaning(llvm::ArrayRef<Meaning>, const Extent &)>;
 
   std::optional<llvm::SmallVector<Axis>> findAxes(mlir::ArrayAttr names) const;
+
+  std::vector<Tensor> evaluatePlain(mlir::Operation *op, llvm::ArrayRef<const Tensor *> given,
+                                    std::string &unknown);
+
+  /// The factor of the rows where an op is evaluated on rows in an order, and how many there are.
+  std::optional<std::pair<sharding::FactorId, int64_t>> rowFactor;
+  sharding::ShardingRule ruleOf(mlir::Operation *op) const;
 
   // By sharding rule.
   std::optional<Factors> cutOperands(mlir::Operation *op, const sharding::ShardingRule &rule,
@@ -185,6 +187,7 @@ private:
   bool evaluateStatistics(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
                           std::vector<Tensor> &results);
   std::optional<Tensor> runningSum(mlir::Operation *op, const Tensor &value);
+  Tensor sumUpTo(const Tensor &value, unsigned dim);
   std::optional<Tensor> isBefore(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
   std::optional<Tensor> chooseByPlace(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
   bool evaluateOrder(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
@@ -203,6 +206,53 @@ private:
   std::optional<Tensor> selectByPlace(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
   bool attention(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
                  std::vector<Tensor> &results);
+
+  // Integers that count rows, or say where they are (CountMeaning.cpp).
+  std::optional<int64_t> boundOf(const Meaning &meaning);
+  std::optional<int64_t> choicesOf(const Meaning &meaning);
+  std::optional<Meaning> countEach(const Meaning &keys, llvm::ArrayRef<Var> rows,
+                                   const Index &number, int64_t numbers);
+  std::optional<Tensor> joinParts(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
+  std::optional<Tensor> takePlaces(mlir::Operation *op, const Tensor &value, const Tensor &index);
+  std::optional<Tensor> divide(Tensor value, int64_t by, bool takesRest);
+  bool evaluateCounts(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                      std::vector<Tensor> &results);
+
+  // Numbers of rows in parts (NumberMeaning.cpp).
+  std::optional<RowPlaces> asPlaces(const Meaning &meaning);
+  std::optional<RowNumbers> asNumbers(const Meaning &meaning);
+  Meaning rowsUpTo(const RowPlaces &places, const Index &part, const Index &within);
+  bool fitsIn(const RowPlaces &places, int64_t room) const;
+
+  // Rows in an order (RowMeaning.cpp, ExchangeMeaning.cpp, GroupedMeaning.cpp).
+  bool areAlike(const RowOrder &left, const RowOrder &right);
+  bool areOwnPlaces(const Rows &rows);
+  Meaning keyAt(const RowOrder &order, const Meaning &key, Tensor &value, unsigned dim);
+  bool sortRows(mlir::Operation *op, const Tensor &keys, std::vector<Tensor> &results);
+  std::optional<Rows> takeRows(const Tensor &value, unsigned dim, const Rows &index);
+  std::optional<Tensor> putBack(const Rows &index, const Rows &values);
+  std::optional<Tensor> addBack(mlir::Operation *op, const Tensor &into, const Rows &index,
+                                const Rows &values);
+  bool evaluateEach(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                    std::vector<Tensor> &results);
+  std::optional<Meaning> countBetween(const Meaning &targets, llvm::ArrayRef<Var> rows,
+                                      llvm::ArrayRef<Axis> along, const Index &from,
+                                      const Index &to);
+  bool countsRows(const Tensor &counts, const Meaning &targets, llvm::ArrayRef<Var> rows,
+                  llvm::ArrayRef<Axis> along, bool isSent);
+  std::optional<Meaning> ownKey(const RowOrder &order, const Meaning &key,
+                                llvm::SmallVectorImpl<Var> &rows);
+  std::optional<Rows> putByNumber(const Rows &index, const Rows &values);
+  std::optional<Rows> takeByNumber(const Rows &value, unsigned dim, const Rows &index);
+  std::optional<Tensor> swapParts(mlir::Operation *op, const Tensor &value);
+  bool isUnused(const Tensor &mark, const RowOrder &order);
+  std::optional<Rows> exchange(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
+  std::optional<Rows> chooseRows(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
+  bool areEnds(const Tensor &ends, const RowOrder &order, int64_t groups);
+  bool groupedProduct(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                      std::vector<Tensor> &results);
+  bool evaluateRows(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                    std::vector<Tensor> &results);
 
   // Random numbers.
   std::optional<Tensor> draw(mlir::Operation *op, unsigned result,

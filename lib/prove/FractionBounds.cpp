@@ -50,6 +50,12 @@ Bounds Fractions::boundsOf(TermId id) {
     case Core::Tag::OrZero:
       bounds = {true, all.high};
       break;
+    case Core::Tag::IsZero:
+    case Core::Tag::Choice:
+    case Core::Tag::Divided:
+    case Core::Tag::PlaceInOrder:
+      // Integers, whatever they are made of.
+      break;
     case Core::Tag::Infinite:
       bounds = {term.core.number > 0, term.core.number < 0};
       break;

@@ -72,8 +72,11 @@ bool Blame::liesAs(const Tensor &found, ArrayRef<int64_t> shape, const Tensor &e
 }
 
 /// Whether it is a term inside of a value of GLOBAL, of which each index takes all places in order
-/// or those of a rank.
+/// or those of a rank; or is made of such terms row by row.
 bool Blame::isInner(const Tensor &found) const {
+  // Rows in an order that only LOCAL has.
+  if (found.rows)
+    return !isNew(found.rows->value.meaning);
   if (found.meaning.size() != 1 || found.meaning.front().reference.term >= prover.numGlobalTerms)
     return false;
   const Summand &summand = found.meaning.front();

@@ -21,6 +21,11 @@ std::optional<Tensor> Evaluator::runningSum(Operation *op, const Tensor &value) 
     return std::nullopt;
   int64_t dim = op->getAttrOfType<IntegerAttr>("dim").getInt();
   dim += dim < 0 ? from.getRank() : 0;
+  return sumUpTo(value, dim);
+}
+
+/// At each place along the dimension the sum of what is not behind it.
+Tensor Evaluator::sumUpTo(const Tensor &value, unsigned dim) {
   // The places that count, by digits of their own.
   Tensor result = value;
   Substitution fresh;

@@ -242,6 +242,8 @@ LogicalResult Prover::run(const ProveOptions &options) {
   terms.setDeadline(options.deadline);
   if (options.broken)
     terms.breakLemma(*options.broken);
+  if (options.hasRoomForRows)
+    terms.assumeRoom();
   for (ModuleOp module : {global, local})
     for (func::FuncOp function : module.getOps<func::FuncOp>()) {
       if (function->hasAttr(train::kRanksAttrName))
@@ -288,6 +290,7 @@ LogicalResult Prover::run(const ProveOptions &options) {
   walk(*globalParts, /*isLocal=*/false, nullptr);
   numGlobalTerms = terms.size();
   walk(localParts, /*isLocal=*/true, &results);
+  proof.note = localEvaluator->getNote();
   checkStep(*globalParts);
   if (failed(checkSchedule()))
     return failure();

@@ -50,6 +50,8 @@ struct Proof {
   /// Why nothing can be proved of these programs; empty if they were compared.
   std::string outOfScope;
   std::vector<Finding> findings;
+  /// What was met that is only right where something is assumed; empty if there is nothing.
+  std::string note;
   unsigned numResults = 0, numTerms = 0;
 };
 
@@ -59,6 +61,8 @@ struct ProveOptions {
   std::optional<Lemma> broken;
   /// Where the proof is written for lib/replay; it is one if the programs are proved.
   std::string *log = nullptr;
+  /// Whether no rank receives more rows than it has room for.
+  bool hasRoomForRows = false;
   /// Whether changes are tried with which what is not proved would be right.
   bool triesRepairs = true;
 };

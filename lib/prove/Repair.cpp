@@ -302,6 +302,7 @@ std::vector<Tensor> Repair::partsOf(mlir::Value value, RankedTensorType type) {
   if (whole.getElementType() != type.getElementType() || whole.getRank() != type.getRank())
     return {};
   std::vector<Tensor> parts(1, prover.globalValues.find(value)->second);
+  parts.front().rows.reset();
   for (int64_t dim = 0; dim < type.getRank(); ++dim) {
     int64_t size = type.getDimSize(dim), ratio = size ? whole.getDimSize(dim) / size : 0;
     if (size * ratio != whole.getDimSize(dim) || ratio == 0)
@@ -351,6 +352,7 @@ bool Repair::tryForeign(Operation *op, Use use) {
         continue;
       Tensor total = given;
       total.meaning = terms.sum(std::move(total.meaning), axis.digits);
+      total.rows.reset();
       if (tryValue(total, Kind::Sum, "with the sum over '" + axis.name + "' of"))
         return true;
     }

@@ -185,7 +185,7 @@ std::optional<Tensor> Evaluator::build(Operation *op, const ShardingRule &rule,
 std::optional<Tensor>
 Evaluator::buildElements(Operation *op, ArrayRef<const Tensor *> operands,
                          llvm::function_ref<std::optional<Meaning>(ArrayRef<Meaning>)> make) {
-  ShardingRule rule = sharding::getShardingRule(op);
+  ShardingRule rule = ruleOf(op);
   if (llvm::any_of(rule.factors, [](const sharding::Factor &factor) {
         return factor.size > 1 && isRead(factor);
       }))
@@ -295,7 +295,7 @@ static std::optional<int64_t> divisorOf(Operation *op, ShardingRule &rule) {
 
 bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
                                std::vector<Tensor> &results) {
-  ShardingRule rule = sharding::getShardingRule(op);
+  ShardingRule rule = ruleOf(op);
   // Of what is drawn nothing is claimed, nor of positions; and uninitialized elements are any.
   if (rule.kind == OpKind::Random || (rule.kind == OpKind::Factory && op->getNumOperands() == 0))
     rule = ShardingRule::opaque(op, "its elements depend on their places");
@@ -307,6 +307,9 @@ bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
     divisor = divisorOf(op, rule);
   std::optional<Factors> factors = cutOperands(op, rule, operands);
   if (!factors) {
+    // Whole, rows would lie as they do in the tensor.
+    if (rowFactor)
+      return false;
     divisor.reset();
     rule = ShardingRule::opaque(op, "its operands are cut in another way");
     factors = cutOperands(op, rule, operands);
@@ -325,6 +328,7 @@ bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
     bool isOfElement = (isElementLoss(op) && !rule.isOpaque()) || divisor;
     core.key = keyOf(op, rule, i, isOfElement ? "reduction" : "");
     tag(op, core);
+    tagOfRows(op, i, core);
     core.isUnbounded = llvm::any_of(op->getAttrs(), [](NamedAttribute attribute) {
       auto number = dyn_cast<FloatAttr>(attribute.getValue());
       return number && !number.getValue().isFinite();

@@ -10,12 +10,19 @@
 
 #include "lib/prove/Term.h"
 
+#include <memory>
+
 namespace cleave::prove {
+
+struct Rows;
 
 struct Tensor {
   /// Major first; a dimension of size 1 may have none.
   llvm::SmallVector<llvm::SmallVector<Var, 2>, 4> dims;
   Meaning meaning;
+  /// What is known of a tensor whose rows lie in an order that depends on data (Rows.h). It says
+  /// more than the meaning, never something else: whoever changes the tensor drops it.
+  std::shared_ptr<const Rows> rows;
 };
 
 /// A digit for each dimension of `shape` that is larger than 1.

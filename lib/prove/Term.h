@@ -68,7 +68,9 @@ struct Core {
   /// integer that is `number` where a mark holds; 1 where the operand is 0, or where it holds; the
   /// square root; the greater of two; an exponential; a logarithm; a quotient; inf, or -inf where
   /// `number` is below 0; whether a number of floating point is 0, or -inf; such a number, or 1
-  /// where it is 0; or 0 where it is -inf.
+  /// where it is 0; or 0 where it is -inf. Of rows in an order (Rows.h): an index along a dimension
+  /// of `number`; an integer divided by `number`, rounded down; what an index takes of a value; the
+  /// place of a row in the order of keys; whether an integer is at least another.
   enum class Tag : uint8_t {
     None,
     Max,
@@ -88,7 +90,12 @@ struct Core {
     IsNothing,
     IsBottom,
     OrOne,
-    OrZero
+    OrZero,
+    Choice,
+    Divided,
+    Taken,
+    PlaceInOrder,
+    AtLeastOther
   };
   Tag tag = Tag::None;
   int64_t number = 0;
@@ -177,6 +184,9 @@ public:
   /// Whether exponentials, softmax and attention are shares of sums (Fractions.h).
   void takeShares() { areShares = true; }
   bool takesShares() const { return areShares; }
+  /// Whether no rank receives more rows than it has room for: a run in which one does ends.
+  void assumeRoom() { hasRoom = true; }
+  bool assumesRoom() const { return hasRoom; }
 
   /// Merges digits among `vars` that all of `indices` use as one, and rewrites these; `outer` has
   /// each digit that remains as a combination of those before.
@@ -191,7 +201,7 @@ private:
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   bool late = false;
   std::optional<Lemma> broken;
-  bool areShares = false;
+  bool areShares = false, hasRoom = false;
   unsigned sinceLook = 0;
 
   TermId intern(llvm::StringRef key, Term term);

@@ -12,7 +12,7 @@ import torch
 # Sizes that are prime to each other, one of 1, and one that is not prime.
 MESH = {"dp": 2, "tp": 3, "cp": 4, "one": 1}
 PLACES = [dict(zip(MESH, place, strict=True)) for place in itertools.product(*map(range, MESH.values()))]
-DTYPES = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64", torch.bool: "i1"}
+DTYPES = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64", torch.int32: "i32", torch.bool: "i1"}
 aten = torch.ops.aten
 
 
@@ -105,7 +105,42 @@ def attention_gradient(g, q, k, v, out, lse, mask=None, *, is_causal):
     return of_scores @ k, of_scores.transpose(-1, -2) @ q, shares.transpose(-1, -2) @ g
 
 
+def grouped_product(rows, matrices, ends):
+    """By groups of rows, or of what is summed; zeros after the last."""
+    starts = [0, *ends.tolist()[:-1]]
+    if starts != sorted(starts) or not 0 <= ends[-1] <= (rows.shape[-1] if matrices.dim() == 2 else len(rows)):
+        return torch.full((1,), torch.nan, dtype=rows.dtype)  # the kernel fails
+    parts = list(zip(starts, ends.tolist(), strict=True))
+    if matrices.dim() == 2:
+        return torch.stack([rows[:, start:end] @ matrices[start:end] for start, end in parts])
+    made = torch.zeros((len(rows), matrices.shape[2]), dtype=rows.dtype)
+    for (start, end), matrix in zip(parts, matrices, strict=True):
+        made[start:end] = rows[start:end] @ matrix
+    return made
+
+
+def safely(run):
+    """Not a number where an index is outside: the rank fails."""
+
+    def make(x, *others, **attributes):
+        try:
+            return run(x, *others, **attributes)
+        except (IndexError, RuntimeError):
+            return torch.full_like(x, torch.nan) if x.is_floating_point() else x
+
+    return make
+
+
 RUN = {
+    "topk": lambda x, k, dim=-1: tuple(torch.topk(x, k, dim)),
+    "sort_stable": lambda x, stable, dim=-1: tuple(torch.sort(x, dim=dim, stable=stable)),
+    "histc": lambda x, bins, max: torch.histc(x, bins, 0, max),
+    "bincount": lambda x, minlength: torch.bincount(x, minlength=minlength),
+    "scatter_add": lambda x, i, y, dim: x.scatter_add(dim, i, y), "scatter_src": lambda x, i, y, dim: x.scatter(dim, i, y),
+    "gather": lambda x, i, dim: x.gather(dim, i), "ge": torch.ge,
+    "floor_divide_scalar": lambda x, other: x // other, "remainder_scalar": lambda x, other: x % other,
+    "index": safely(lambda x, i: x[i]), "index_put": safely(lambda x, i, y: x.index_put((i,), y)),
+    "_grouped_mm": grouped_product,
     "add": lambda x, y, alpha=1: torch.add(x, y, alpha=alpha),
     "sub": lambda x, y, alpha=1: torch.sub(x, y, alpha=alpha),
     "mul": torch.mul, "div": torch.div, "mm": torch.mm, "t": torch.t, "exp": torch.exp, "tanh": torch.tanh,
@@ -212,7 +247,11 @@ class Function:
             operands = [*operands[:4], "reduction = {reduction}".format(**attributes),
                         "ignore_index = {ignore_index}".format(**attributes), operands[4]]  # fmt: skip
             attributes = {}
-        if op in ("aten.index_add", "aten.index_select"):
+        if op in ("aten.index", "aten.index_put"):
+            operands[1] = f"[{operands[1]}]"
+        if op in ("aten.bincount", "aten._grouped_mm"):
+            operands.append("none")
+        if op in ("aten.index_add", "aten.index_select", "aten.gather", "aten.scatter_add", "aten.scatter_src"):
             operands = [operands[0], f"dim = {attributes['dim']}", *operands[1:]]
             attributes = {}
         if "attention" in op:
@@ -287,6 +326,36 @@ class Function:
     def shift(self, value, axis, by):
         return self.communicate("", value, axis, lambda group, i: group[(i - by) % len(group)], None, f"by {by} wrap ",
                                 "shift")  # fmt: skip
+
+    def all_to_all(self, value, axis):
+        """Of one dimension: what each rank has for this one, beside each other."""
+        return self.communicate(
+            "", value, axis, lambda group, i: torch.cat([torch.chunk(other, len(group))[i] for other in group]), None,
+            "split 0 concat 0 ", "all_to_all")  # fmt: skip
+
+    def exchange(self, value, sends, receives, room, axis):
+        """Rows by number to each rank along the axis, then zeros; not a number where both sides count otherwise."""
+        made = []
+        for place, rows, own in zip(self.places, value.tensors, receives.tensors, strict=True):
+            others = [self.places.index(place | {axis: i}) for i in range(MESH[axis])]
+            parts = []
+            for other in others:
+                counts = sends.tensors[other].tolist()
+                start = sum(counts[: place[axis]])
+                parts.append(value.tensors[other][start : start + counts[place[axis]]])
+            came = torch.cat(parts)
+            result = torch.zeros((room, *rows.shape[1:]), dtype=rows.dtype)
+            if [len(part) for part in parts] != own.tolist() or len(came) > room:
+                result = torch.full_like(result, torch.nan) if rows.is_floating_point() else result
+            else:
+                result[: len(came)] = came
+            made.append(result)
+        result = Value(self._name(), made)
+        self.lines.append(
+            f'{result.name} = dist.ragged_all_to_all({value.name}, {sends.name}, {receives.name}) over @mesh ["{axis}"] : '
+            f"({value.type}, {sends.type}, {receives.type}) -> {result.type}"
+        )
+        return result
 
     def axis_index(self, axes):
         """The rank's number along the axes; 0 on one device."""

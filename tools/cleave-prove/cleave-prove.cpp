@@ -48,12 +48,15 @@ static cl::opt<std::string> inputsOption("counterexample", cl::cat(category),
                                          cl::desc("Keep the inputs of the run in this file"));
 static cl::opt<uint64_t> seedOption("seed", cl::cat(category), cl::init(0),
                                     cl::desc("Seed of the random inputs"));
-enum class Assumption : uint8_t { None, ExactCasts };
-static cl::opt<Assumption> assumeOption(
-    "assume", cl::cat(category), cl::init(Assumption::None),
+enum Assumption : uint8_t { ExactCasts, RoomForRows };
+static cl::bits<Assumption> assumeOption(
+    "assume", cl::cat(category), cl::CommaSeparated,
     cl::desc("Prove it for programs of which this holds, which the answer says"),
-    cl::values(clEnumValN(Assumption::ExactCasts, "exact-casts",
-                          "Conversions between floating-point types change no value")));
+    cl::values(clEnumValN(ExactCasts, "exact-casts",
+                          "Conversions between floating-point types change no value"),
+               clEnumValN(RoomForRows, "room-for-rows",
+                          "No rank receives more rows than it has room for: a run in which one "
+                          "does ends with an error")));
 // For developers: CONTRIBUTING.md.
 static cl::opt<std::string>
     breakOption("break-lemma", cl::cat(category), cl::Hidden, cl::value_desc("name"),
@@ -142,8 +145,15 @@ static void printJson(const Proof &proof, const std::optional<Execution> &execut
                             {"results", int64_t(proof.numResults)},
                             {"terms", int64_t(proof.numTerms)},
                             {"findings", std::move(findings)}};
-  if (assumeOption == Assumption::ExactCasts)
-    answer["assumptions"] = llvm::json::Array{"exact-casts"};
+  llvm::json::Array assumptions;
+  if (assumeOption.isSet(ExactCasts))
+    assumptions.push_back("exact-casts");
+  if (assumeOption.isSet(RoomForRows))
+    assumptions.push_back("room-for-rows");
+  if (!assumptions.empty())
+    answer["assumptions"] = std::move(assumptions);
+  if (!proof.note.empty())
+    answer["note"] = proof.note;
   if (!proof.outOfScope.empty())
     answer["reason"] = proof.outOfScope;
   else if (proof.isLate)
@@ -178,8 +188,13 @@ static void print(const Counterexample &example) {
 static void printText(const Proof &proof, const std::optional<Execution> &execution) {
   if (proof.isProved) {
     llvm::outs() << "proved: " << proof.numResults << " results";
-    if (assumeOption == Assumption::ExactCasts)
-      llvm::outs() << ", if conversions between floating-point types change no value";
+    llvm::StringRef separator = ", if ";
+    if (assumeOption.isSet(ExactCasts)) {
+      llvm::outs() << separator << "conversions between floating-point types change no value";
+      separator = ", and ";
+    }
+    if (assumeOption.isSet(RoomForRows))
+      llvm::outs() << separator << "no rank receives more rows than it has room for";
     llvm::outs() << "\n";
     return;
   }
@@ -223,6 +238,8 @@ static void printText(const Proof &proof, const std::optional<Execution> &execut
   }
   if (proof.findings.size() > kShown)
     llvm::outs() << "and " << proof.findings.size() - kShown << " more (--json lists all)\n";
+  if (!proof.note.empty())
+    llvm::outs() << proof.note << "\n";
   if (!execution || isRefuted(execution))
     return;
   if (!execution->notRun.empty())
@@ -284,16 +301,16 @@ int main(int argc, char **argv) {
                   "--verify-exec");
   // What is run is the programs as they are.
   mlir::OwningOpRef<mlir::ModuleOp> assumedGlobal, assumedLocal;
-  if (assumeOption == Assumption::ExactCasts) {
+  if (assumeOption.isSet(ExactCasts)) {
     assumedGlobal = global->clone();
     assumedLocal = local->clone();
     if (llvm::Error error = prove::assumeExactCasts({*assumedGlobal, *assumedLocal}))
       return fail("--assume=exact-casts: " + llvm::toString(std::move(error)));
   }
   std::string log;
-  mlir::FailureOr<Proof> proof =
-      prove::prove(assumedGlobal ? *assumedGlobal : *global, assumedLocal ? *assumedLocal : *local,
-                   {deadline, broken, logOption.empty() ? nullptr : &log});
+  mlir::FailureOr<Proof> proof = prove::prove(
+      assumedGlobal ? *assumedGlobal : *global, assumedLocal ? *assumedLocal : *local,
+      {deadline, broken, logOption.empty() ? nullptr : &log, assumeOption.isSet(RoomForRows)});
   if (failed(proof))
     return BadInput;
   if (proof->isProved && !logOption.empty())

@@ -1,0 +1,317 @@
+//===- ExchangeMeaning.cpp - rows that ranks send to the ranks of experts ---===//
+//
+// A rank sends its rows to the ranks that they go to, as many as it has counted, and they come back
+// the same way. There they lie at their numbers. Neither changes a row: what comes back to a rank
+// is what was made of its own rows. That there is room for them is to be seen, or assumed.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/aten/ops/Comparison.h"
+#include "dialects/aten/ops/Indexing.h"
+#include "lib/prove/Evaluator.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::prove;
+
+/// An exchange of parts of one dimension: what each rank has for this one, beside each other.
+std::optional<Tensor> Evaluator::swapParts(Operation *op, const Tensor &value) {
+  auto swap = cast<dist::AllToAllOp>(op);
+  std::optional<SmallVector<Axis>> along = findAxes(swap.getAxes());
+  int64_t dim = op->getAttrOfType<IntegerAttr>("split").getInt();
+  if (!along || dim != op->getAttrOfType<IntegerAttr>("concat").getInt() ||
+      op->getOperand(0).getType() != op->getResult(0).getType())
+    return std::nullopt;
+  // From all ranks, then those parts that are this one's.
+  std::optional<Tensor> whole = gather(value, dim, *along);
+  if (!whole)
+    return std::nullopt;
+  size_t numOwn = value.dims[dim].size();
+  SmallVector<Var, 2> from(ArrayRef<Var>(whole->dims[dim]).drop_back(numOwn));
+  whole->dims[dim].erase(whole->dims[dim].begin(), whole->dims[dim].end() - numOwn);
+  std::optional<Tensor> part = shard(*whole, dim, *along);
+  if (!part)
+    return std::nullopt;
+  part->dims[dim].insert(part->dims[dim].begin(), from.begin(), from.end());
+  part->meaning = terms.normalize(std::move(part->meaning));
+  coarsen(terms, *part);
+  return part;
+}
+
+//===----------------------------------------------------------------------===//
+// Sent and received
+//===----------------------------------------------------------------------===//
+
+/// How many of the rows of rank `from` along the axes go to rank `to`.
+std::optional<Meaning> Evaluator::countBetween(const Meaning &targets, ArrayRef<Var> rows,
+                                               ArrayRef<Axis> along, const Index &from,
+                                               const Index &to) {
+  SmallVector<Var> digits = placesOf(along);
+  std::optional<SmallVector<Index, 2>> places = splitIndex(from, digits, terms.variables);
+  if (!places)
+    return std::nullopt;
+  Substitution change;
+  for (auto [digit, place] : llvm::zip(digits, *places))
+    change[digit] = place;
+  Meaning there = targets;
+  substitute(there, change);
+  return countEach(terms.normalize(std::move(there)), rows, to, ranksAlong(along));
+}
+
+/// Whether these are the numbers of rows that the rank sends to each along the axes, or receives
+/// from each. `targets`: by row of the rank's own, the rank that it goes to.
+bool Evaluator::countsRows(const Tensor &counts, const Meaning &targets, ArrayRef<Var> rows,
+                           ArrayRef<Axis> along, bool isSent) {
+  if (counts.dims.size() != 1 || counts.rows ||
+      sizeOf(counts.dims[0], terms.variables) != ranksAlong(along))
+    return false;
+  if (terms.breaks(Lemma::RowsExchanged))
+    return true;
+  // Cut as the axes are.
+  Tensor each = counts;
+  SmallVector<int64_t> strides;
+  int64_t stride = 1;
+  SmallVector<Var> digits = placesOf(along);
+  for (Var digit : llvm::reverse(digits)) {
+    strides.push_back(stride);
+    stride *= terms.variables.getSize(digit);
+  }
+  if (!cut(terms, each, 0, strides))
+    return false;
+  Index other = placeIn(each.dims[0], terms.variables);
+  Index own = placeIn(digits, terms.variables);
+  std::optional<Meaning> expected = isSent ? countBetween(targets, rows, along, own, other)
+                                           : countBetween(targets, rows, along, other, own);
+  return expected && terms.areEqual(each.meaning, *expected);
+}
+
+/// A key of rows that came from several ranks, by row of a rank's own, whose digits are `rows`.
+/// Nothing where it depends on the place of the rank that has them.
+std::optional<Meaning> Evaluator::ownKey(const RowOrder &order, const Meaning &key,
+                                         SmallVectorImpl<Var> &rows) {
+  SmallVector<Var> digits = placesOf(order.along);
+  if (order.digits.size() < digits.size() ||
+      llvm::any_of(digits, [&](Var digit) { return terms.mentions(key, digit); }))
+    return std::nullopt;
+  Substitution change;
+  for (auto [digit, from] : llvm::zip(digits, order.digits))
+    change[from] = Index::of(digit);
+  Meaning own = key;
+  substitute(own, change);
+  rows.append(order.digits.begin() + digits.size(), order.digits.end());
+  return own;
+}
+
+std::optional<Rows> Evaluator::exchange(Operation *op, ArrayRef<const Tensor *> operands) {
+  auto ragged = cast<dist::RaggedAllToAllOp>(op);
+  std::optional<SmallVector<Axis>> along = findAxes(ragged.getAxes());
+  const Rows *given = operands[0]->rows.get();
+  if (!along || !given || given->dim != 0 || given->isPlaceElsewhere)
+    return std::nullopt;
+  const RowOrder &before = *given->order;
+  SmallVector<Var> digits = placesOf(*along);
+  int64_t room = tensorOf(op->getResult(0).getType()).getDimSize(0);
+  Tensor value = withOwnDigits(terms, given->value);
+  auto order = std::make_shared<RowOrder>();
+  if (before.kind == RowOrder::Kind::Sorted) {
+    // All rows go somewhere, and each rank has as many.
+    int64_t own = sizeOf(before.digits, terms.variables);
+    std::optional<int64_t> targets = choicesOf(before.key);
+    if (!targets || *targets > ranksAlong(*along) ||
+        (own * ranksAlong(*along) > room && !terms.assumesRoom()) ||
+        !countsRows(*operands[1], before.key, before.digits, *along, /*isSent=*/true) ||
+        !countsRows(*operands[2], before.key, before.digits, *along, /*isSent=*/false))
+      return std::nullopt;
+    auto comeFrom = [&](Meaning &meaning, SmallVectorImpl<Var> &dim) {
+      SmallVector<Var> from;
+      Substitution change;
+      for (Var digit : digits) {
+        from.push_back(terms.variables.make(terms.variables.getSize(digit)));
+        change[digit] = Index::of(from.back());
+      }
+      substitute(meaning, change);
+      meaning = terms.normalize(std::move(meaning));
+      dim.insert(dim.begin(), from.begin(), from.end());
+    };
+    order->kind = RowOrder::Kind::Received;
+    order->digits = before.digits;
+    order->key = before.key;
+    order->along = {along->begin(), along->end()};
+    comeFrom(order->key, order->digits);
+    comeFrom(value.meaning, value.dims[0]);
+    return Rows{std::move(value), 0, order};
+  }
+  // Back to where they came from.
+  SmallVector<Var> rows;
+  std::optional<Meaning> key = before.kind == RowOrder::Kind::Received
+                                   ? ownKey(before, before.key, rows)
+                                   : std::nullopt;
+  auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
+  if (!key || !llvm::equal(before.along, *along, isSame) ||
+      room != sizeOf(rows, terms.variables) ||
+      !countsRows(*operands[1], *key, rows, *along, /*isSent=*/false) ||
+      !countsRows(*operands[2], *key, rows, *along, /*isSent=*/true))
+    return std::nullopt;
+  SmallVector<int64_t> strides;
+  int64_t stride = room;
+  for (Var digit : llvm::reverse(digits)) {
+    strides.push_back(stride);
+    stride *= terms.variables.getSize(digit);
+  }
+  if (!cut(terms, value, 0, strides))
+    return std::nullopt;
+  // What a rank made of a row must not depend on which it is.
+  if (llvm::any_of(digits, [&](Var digit) { return terms.mentions(value.meaning, digit); }))
+    return std::nullopt;
+  Substitution change;
+  for (auto [digit, from] : llvm::zip(digits, value.dims[0])) {
+    if (terms.variables.getSize(digit) != terms.variables.getSize(from))
+      return std::nullopt;
+    change[from] = Index::of(digit);
+  }
+  substitute(value.meaning, change);
+  value.meaning = terms.normalize(std::move(value.meaning));
+  value.dims[0].erase(value.dims[0].begin(), value.dims[0].begin() + digits.size());
+  order->kind = RowOrder::Kind::Sorted;
+  order->digits.assign(rows.begin(), rows.end());
+  order->key = order->expert = terms.normalize(std::move(*key));
+  return Rows{std::move(value), 0, order};
+}
+
+//===----------------------------------------------------------------------===//
+// At their numbers
+//===----------------------------------------------------------------------===//
+
+/// Whether the mark, along one dimension, holds only at places that no row lies at.
+bool Evaluator::isUnused(const Tensor &mark, const RowOrder &order) {
+  if (order.kind == RowOrder::Kind::Sorted || mark.rows)
+    return false;
+  SmallVector<Var> digits;
+  for (const auto &dim : mark.dims)
+    digits.append(dim.begin(), dim.end());
+  const Term *term = asOp(mark.meaning);
+  if (!term || term->core.tag != Core::Tag::AtLeastOther)
+    return false;
+  std::vector<Meaning> operands = terms.getOperands(mark.meaning[0].reference);
+  std::optional<Index> place = terms.asPosition(operands[0]);
+  if (operands.size() != 2 || !place || *place != placeIn(digits, terms.variables))
+    return false;
+  Index own = placeIn(placesOf(order.along), terms.variables);
+  if (order.kind == RowOrder::Kind::Numbered)
+    return terms.areEqual(operands[1],
+                          rowsUpTo(order.places, own, Index(order.places.perPart - 1)));
+  // As many as come from all ranks.
+  std::optional<Meaning> count = countEach(order.key, order.digits, own, ranksAlong(order.along));
+  return count && terms.areEqual(operands[1], *count);
+}
+
+/// Rows put at their numbers in the part: each number is there once.
+std::optional<Rows> Evaluator::putByNumber(const Rows &index, const Rows &values) {
+  if (index.order->kind != RowOrder::Kind::Received || !areAlike(*index.order, *values.order) ||
+      values.isPlaceElsewhere)
+    return std::nullopt;
+  // The place of a row in the part, as its own rank has it.
+  RowOrder order = *index.order;
+  Tensor at = index.value;
+  Meaning target = keyAt(order, order.key, at, 0);
+  SmallVector<Var> rows, digits = placesOf(order.along);
+  RowOrder cut = order;
+  cut.digits = at.dims[0];
+  std::optional<Meaning> place = ownKey(cut, at.meaning, rows);
+  std::optional<RowPlaces> places = place ? asPlaces(terms.normalize(std::move(*place))) : std::nullopt;
+  auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
+  if (!places || !llvm::equal(places->along, order.along, isSame) ||
+      places->place != placeIn(rows, terms.variables))
+    return std::nullopt;
+  // They are on the ranks of their parts.
+  Meaning expert = places->expert;
+  std::optional<SmallVector<Index, 2>> own = splitIndex(
+      placeIn(rows, terms.variables), places->rows, terms.variables);
+  if (!own)
+    return std::nullopt;
+  Substitution change;
+  for (auto [row, index] : llvm::zip(places->rows, *own))
+    change[row] = index;
+  for (auto [digit, from] : llvm::zip(digits, cut.digits))
+    change[digit] = Index::of(from);
+  substitute(expert, change);
+  expert = terms.normalize(std::move(expert));
+  const Term *part = asOp(target);
+  if (!part || part->core.tag != Core::Tag::Divided || part->core.number != places->perPart ||
+      !terms.areEqual(terms.getOperands(target[0].reference)[0], expert))
+    return std::nullopt;
+  auto made = std::make_shared<RowOrder>();
+  made->kind = RowOrder::Kind::Numbered;
+  made->digits = cut.digits;
+  made->key = at.meaning;
+  made->along = order.along;
+  made->expert = std::move(expert);
+  made->places = std::move(*places);
+  return Rows{values.value, 0, made};
+}
+
+/// Rows at their numbers, in the order in which they came.
+std::optional<Rows> Evaluator::takeByNumber(const Rows &value, unsigned dim, const Rows &index) {
+  if (value.order->kind != RowOrder::Kind::Numbered || value.dim != dim || dim != 0 ||
+      index.order->kind != RowOrder::Kind::Received || !index.isPlaceElsewhere ||
+      value.isPlaceElsewhere)
+    return std::nullopt;
+  auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
+  if (!llvm::equal(value.order->along, index.order->along, isSame) ||
+      !areEqual(terms, {{value.order->digits}, value.order->key},
+                {{index.value.dims[0]}, index.value.meaning}))
+    return std::nullopt;
+  // That they went to the same ranks.
+  Tensor at = index.value;
+  Meaning target = keyAt(*index.order, index.order->key, at, 0);
+  Meaning expert = keyAt(*value.order, value.order->expert, at, 0);
+  target = keyAt(*index.order, index.order->key, at, 0);
+  const Term *part = asOp(target);
+  if (!part || part->core.tag != Core::Tag::Divided ||
+      part->core.number != value.order->places.perPart ||
+      !terms.areEqual(terms.getOperands(target[0].reference)[0], expert))
+    return std::nullopt;
+  return Rows{value.value, 0, index.order};
+}
+
+std::optional<Rows> Evaluator::chooseRows(Operation *op, ArrayRef<const Tensor *> operands) {
+  auto where = cast<aten::WhereOp>(op);
+  auto typeOf = [&](unsigned i) { return tensorOf(op->getOperand(i).getType()); };
+  const Rows *otherwise = operands[2]->rows.get();
+  if (!otherwise || typeOf(2) != tensorOf(where.getResult().getType()) || !typeOf(0) ||
+      typeOf(2).getElementType() != typeOf(1).getElementType())
+    return std::nullopt;
+  const RowOrder &order = *otherwise->order;
+  if (const Rows *mark = operands[0]->rows.get()) {
+    // Rows for which a part has no room.
+    const Term *term = asOp(mark->value.meaning);
+    if (!term || term->core.tag != Core::Tag::AtLeast || !areAlike(order, *mark->order))
+      return std::nullopt;
+    int64_t room = term->core.number;
+    std::optional<RowPlaces> places =
+        asPlaces(terms.getOperands(mark->value.meaning[0].reference)[0]);
+    if (!places)
+      return std::nullopt;
+    if (fitsIn(*places, room))
+      return *otherwise;
+    if (note.empty())
+      note = llvm::formatv("a rank has room for {0} of the {1} rows that may come to it, and a run "
+                           "in which more do ends with an error: --assume=room-for-rows proves "
+                           "what others compute",
+                           room, places->countParts() * sizeOf(places->rows, terms.variables));
+    return std::nullopt;
+  }
+  // Places without a row keep what lies there: themselves.
+  if (order.kind != RowOrder::Kind::Received || typeOf(1).getRank() != 1 ||
+      operands[1]->rows || otherwise->isPlaceElsewhere || otherwise->value.dims.size() != 1 ||
+      !isUnused(*operands[0], order))
+    return std::nullopt;
+  std::optional<Index> place = terms.asPosition(operands[1]->meaning);
+  if (!place || *place != placeIn(operands[1]->dims[0], terms.variables))
+    return std::nullopt;
+  Rows made = *otherwise;
+  made.isPlaceElsewhere = true;
+  return made;
+}

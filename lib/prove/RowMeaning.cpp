@@ -1,0 +1,399 @@
+//===- RowMeaning.cpp - rows sorted, worked on one by one, and put back -----===//
+//
+// A stable sort puts rows in an order; its indices take rows of other tensors in the same order,
+// and put them back. In between, an op that works on each row by itself makes of each what it would
+// where the row was, and a sum over rows is one in any order.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/aten/ops/Arithmetic.h"
+#include "dialects/aten/ops/Comparison.h"
+#include "dialects/aten/ops/Copy.h"
+#include "dialects/aten/ops/Grouping.h"
+#include "dialects/aten/ops/Indexing.h"
+#include "dialects/aten/ops/View.h"
+#include "lib/prove/Evaluator.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::prove;
+using sharding::FactorId;
+using sharding::FactorReduction;
+using sharding::OpKind;
+using sharding::ShardingRule;
+
+ShardingRule Evaluator::ruleOf(Operation *op) const {
+  ShardingRule rule = sharding::getShardingRule(op);
+  if (rowFactor)
+    rule.factors[rowFactor->first].size = rowFactor->second;
+  return rule;
+}
+
+//===----------------------------------------------------------------------===//
+// Orders
+//===----------------------------------------------------------------------===//
+
+bool Evaluator::areAlike(const RowOrder &left, const RowOrder &right) {
+  auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
+  return &left == &right ||
+         (left.kind == right.kind && left.along.size() == right.along.size() &&
+          llvm::equal(left.along, right.along, isSame) &&
+          areEqual(terms, {{left.digits}, left.key}, {{right.digits}, right.key}));
+}
+
+/// Whether the rows are integers, each the place of its row before it was sorted.
+bool Evaluator::areOwnPlaces(const Rows &rows) {
+  std::optional<Index> place = terms.asPosition(rows.value.meaning);
+  return place && *place == placeIn(rows.value.dims[rows.dim], terms.variables);
+}
+
+/// A key of the order over the digits that dimension `dim` of `value` has, which are cut where the
+/// order's are.
+Meaning Evaluator::keyAt(const RowOrder &order, const Meaning &key, Tensor &value, unsigned dim) {
+  Tensor keys{{order.digits}, key};
+  Substitution digits;
+  if (!cutAlike(terms, value, dim, keys, 0, digits))
+    return {};
+  substitute(keys.meaning, digits);
+  return terms.normalize(std::move(keys.meaning));
+}
+
+bool Evaluator::sortRows(Operation *op, const Tensor &keys, std::vector<Tensor> &results) {
+  auto sort = dyn_cast<aten::SortStableOp>(op);
+  RankedTensorType type = sort ? tensorOf(sort.getSelf().getType()) : nullptr;
+  // Elements that are equal may be in any order where it is not stable.
+  if (!sort || !sort.getStable().value_or(false) || sort.getDescending().value_or(false) ||
+      type.getRank() == 0 || !type.getElementType().isSignlessInteger(64))
+    return false;
+  int64_t dim = sort.getDim().value_or(-1);
+  dim += dim < 0 ? type.getRank() : 0;
+  // One order for all.
+  for (auto [i, digits] : llvm::enumerate(keys.dims))
+    if (int64_t(i) != dim && !digits.empty())
+      return false;
+  if (keys.dims[dim].empty())
+    return false;
+  auto order = std::make_shared<RowOrder>();
+  order->kind = RowOrder::Kind::Sorted;
+  order->digits = keys.dims[dim];
+  order->key = order->expert = keys.meaning;
+  Tensor values{keys.dims, keys.meaning};
+  Tensor places{keys.dims, terms.position(placeIn(keys.dims[dim], terms.variables))};
+  coarsen(terms, places);
+  results[0].rows = std::make_shared<Rows>(Rows{std::move(values), unsigned(dim), order});
+  results[1].rows = std::make_shared<Rows>(Rows{std::move(places), unsigned(dim), order});
+  return true;
+}
+
+/// The rows of a value that sorted indices name.
+std::optional<Rows> Evaluator::takeRows(const Tensor &value, unsigned dim, const Rows &index) {
+  if (index.value.dims.size() != 1 || index.order->kind != RowOrder::Kind::Sorted)
+    return std::nullopt;
+  // What the value's digits cut, the index's are to cut, too.
+  Tensor at = withOwnDigits(terms, index.value);
+  for (const Digit &digit : digitsOf(value.dims[dim], terms.variables)) {
+    std::optional<Index> place = terms.asPosition(at.meaning);
+    if (!place)
+      return std::nullopt;
+    for (const Digit &own : digitsOf(at.dims[0], terms.variables)) {
+      int64_t step = place->getCoefficient(own.var);
+      if (step > 0 && step < digit.stride && digit.stride < step * own.size &&
+          digit.stride % step == 0 && !cut(terms, at, 0, {own.stride * (digit.stride / step)}))
+        return std::nullopt;
+    }
+  }
+  std::optional<Index> place = terms.asPosition(at.meaning);
+  if (!place)
+    return std::nullopt;
+  auto places = splitIndex(*place, value.dims[dim], terms.variables);
+  if (!places)
+    return std::nullopt;
+  Tensor taken = value;
+  taken.rows.reset();
+  Substitution change;
+  for (auto [digit, own] : llvm::zip(value.dims[dim], *places))
+    change[digit] = terms.breaks(Lemma::SortedRows) ? Index() : own;
+  substitute(taken.meaning, change);
+  taken.dims[dim] = at.dims[0];
+  taken.meaning = terms.normalize(std::move(taken.meaning));
+  return Rows{std::move(taken), dim, index.order};
+}
+
+/// Rows where they were before they were sorted; all of them are there.
+std::optional<Tensor> Evaluator::putBack(const Rows &index, const Rows &values) {
+  if (index.order->kind != RowOrder::Kind::Sorted ||
+      !(areAlike(*index.order, *values.order) || terms.breaks(Lemma::PutBack)) ||
+      !areOwnPlaces(index))
+    return std::nullopt;
+  return values.value;
+}
+
+/// Rows added where sorted indices say.
+std::optional<Tensor> Evaluator::addBack(Operation *op, const Tensor &into, const Rows &index,
+                                         const Rows &values) {
+  if (index.order->kind != RowOrder::Kind::Sorted || values.dim != 0 ||
+      !areAlike(*index.order, *values.order) || index.value.dims.size() != 1)
+    return std::nullopt;
+  Tensor rows = withOwnDigits(terms, values.value), at = index.value;
+  Substitution digits;
+  if (!cutAlike(terms, rows, 0, at, 0, digits))
+    return std::nullopt;
+  substitute(at.meaning, digits);
+  std::optional<Index> place = terms.asPosition(at.meaning);
+  if (!place)
+    return std::nullopt;
+  Tensor result = into;
+  auto [least, greatest] = terms.variables.getRange(*place);
+  if (least < 0 || greatest >= sizeOf(result.dims[0], terms.variables))
+    return std::nullopt;
+  Substitution alike;
+  for (unsigned dim = 1; dim < result.dims.size(); ++dim)
+    if (!cutAlike(terms, result, dim, rows, dim, alike))
+      return std::nullopt;
+  substitute(rows.meaning, alike);
+  // Digit by digit, where the result can be cut so: each then gives a row's digit.
+  SmallVector<int64_t> strides;
+  for (const Index::Part &part : place->getParts())
+    strides.push_back(part.coefficient);
+  std::optional<SmallVector<Index, 2>> places;
+  if (llvm::all_of(strides, [](int64_t stride) { return stride > 0; }) &&
+      cut(terms, result, 0, strides))
+    places = splitIndex(*place, result.dims[0], terms.variables);
+  for (Summand &summand : rows.meaning) {
+    if (!places)
+      summand.guards.push_back({*place - placeIn(result.dims[0], terms.variables), 0, 1});
+    else
+      for (auto [at, digit] : llvm::zip(*places, result.dims[0]))
+        summand.guards.push_back({at - Index::of(digit), 0, 1});
+  }
+  result.meaning =
+      terms.add(std::move(result.meaning), terms.sum(std::move(rows.meaning), rows.dims[0]));
+  coarsen(terms, result);
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Each row by itself
+//===----------------------------------------------------------------------===//
+
+/// An op that works on each row by itself, or adds rows up.
+bool Evaluator::evaluateEach(Operation *op, ArrayRef<const Tensor *> operands,
+                             std::vector<Tensor> &results) {
+  ShardingRule rule = sharding::getShardingRule(op);
+  if (rule.isOpaque() || (rule.kind != OpKind::Compute && rule.kind != OpKind::View))
+    return false;
+  std::optional<FactorId> factor;
+  std::shared_ptr<const RowOrder> order;
+  int64_t size = 0;
+  for (auto [i, operand] : llvm::enumerate(operands)) {
+    const Rows *rows = operand->rows.get();
+    if (!rows)
+      continue;
+    const sharding::DimFactors &dim = rule.operands[i][rows->dim];
+    if (dim.size() != 1 || (factor && *factor != dim.front()) || rows->isPlaceElsewhere ||
+        (order && !areAlike(*order, *rows->order)))
+      return false;
+    factor = dim.front();
+    order = rows->order;
+    size = sizeOf(rows->value.dims[rows->dim], terms.variables);
+  }
+  if (!factor || isRead(rule.factors[*factor]) || rule.factors[*factor].size == 1)
+    return false;
+  // Where it is, it has a dimension to itself.
+  auto dimOf = [&](const sharding::TensorFactors &tensor) -> std::optional<unsigned> {
+    for (auto [dim, factors] : llvm::enumerate(tensor))
+      if (factors.size() == 1 && factors.front() == *factor)
+        return dim;
+    return std::nullopt;
+  };
+  std::vector<Tensor> values;
+  values.reserve(operands.size());
+  for (auto [i, operand] : llvm::enumerate(operands)) {
+    if (operand->rows) {
+      values.push_back(withOwnDigits(terms, operand->rows->value));
+      continue;
+    }
+    Tensor &value = values.emplace_back(withOwnDigits(terms, *operand));
+    if (!ShardingRule::contains(rule.operands[i], *factor))
+      continue;
+    std::optional<unsigned> dim = dimOf(rule.operands[i]);
+    if (!dim)
+      return false;
+    // The same for all places; or the place itself, which is the row's in the order of the keys.
+    SmallVector<Var, 2> digits = value.dims[*dim];
+    bool isSame =
+        llvm::none_of(digits, [&](Var digit) { return terms.mentions(value.meaning, digit); });
+    value.dims[*dim].clear();
+    for (Var digit : order->digits)
+      value.dims[*dim].push_back(terms.variables.make(terms.variables.getSize(digit)));
+    if (isSame)
+      continue;
+    std::optional<Index> place = terms.asPosition(value.meaning);
+    Index own = placeIn(digits, terms.variables);
+    if (!place || digits.empty() || order->kind != RowOrder::Kind::Sorted)
+      return false;
+    int64_t step = place->getCoefficient(digits.back());
+    Index rest = *place - own * step;
+    if (llvm::any_of(digits, [&](Var digit) { return rest.getCoefficient(digit) != 0; }))
+      return false;
+    Core core;
+    core.key = "place in order";
+    core.tag = Core::Tag::PlaceInOrder;
+    Meaning key = order->key;
+    SmallVector<Var, 2> read;
+    Substitution fresh;
+    for (Var digit : order->digits) {
+      read.push_back(terms.variables.make(terms.variables.getSize(digit)));
+      fresh[digit] = Index::of(read.back());
+    }
+    substitute(key, fresh);
+    Meaning made = terms.apply(core, {key}, {read}, {placeIn(value.dims[*dim], terms.variables)},
+                               {sizeOf(value.dims[*dim], terms.variables)});
+    value.meaning =
+        terms.add(terms.scale(std::move(made), Rational(step)), terms.position(rest));
+  }
+  for (const sharding::TensorFactors &tensor : rule.results)
+    if (ShardingRule::contains(tensor, *factor) && !dimOf(tensor))
+      return false;
+
+  SmallVector<const Tensor *> given;
+  for (const Tensor &value : values)
+    given.push_back(&value);
+  std::vector<Tensor> made;
+  bool isCopy = isa<aten::CloneOp, aten::ToCopyOp, aten::AliasOp, aten::DetachOp>(op) &&
+                tensorOf(op->getOperand(0).getType()).getElementType() ==
+                    tensorOf(op->getResult(0).getType()).getElementType();
+  rowFactor = std::pair(*factor, size);
+  if (isCopy)
+    made.push_back(values.front());
+  else if (std::optional<Tensor> special = evaluateSpecial(op, given))
+    made.push_back(std::move(*special));
+  else if (!evaluateByRule(op, given, made))
+    made.clear();
+  rowFactor.reset();
+  if (made.size() != results.size())
+    return false;
+  for (auto [i, value] : llvm::enumerate(made)) {
+    if (std::optional<unsigned> dim = dimOf(rule.results[i])) {
+      // Of a value without a meaning the shape is the tensor's.
+      if (sizeOf(value.dims[*dim], terms.variables) != size)
+        return false;
+      if (terms.breaks(Lemma::RowByItself))
+        value.meaning.clear();
+      results[i].rows = std::make_shared<Rows>(Rows{std::move(value), *dim, order});
+    } else if (order->kind == RowOrder::Kind::Sorted &&
+               rule.reductionAt(*factor, i) == FactorReduction::Sum) {
+      step = "rows";
+      results[i] = std::move(value);
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// All ops
+//===----------------------------------------------------------------------===//
+
+bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
+                             std::vector<Tensor> &results) {
+  if (isa<aten::SortStableOp>(op))
+    return sortRows(op, *given[0], results);
+  auto rowsOf = [&](unsigned operand) { return given[operand]->rows.get(); };
+  if (llvm::none_of(given, [](const Tensor *operand) { return operand->rows != nullptr; }))
+    return false;
+  auto takeRows = [&](std::optional<Rows> rows) {
+    if (!rows)
+      return false;
+    results[0].rows = std::make_shared<Rows>(std::move(*rows));
+    return true;
+  };
+  auto takeValue = [&](std::optional<Tensor> value) {
+    if (!value)
+      return false;
+    step = "rows";
+    value->rows.reset();
+    value->meaning = terms.normalize(std::move(value->meaning));
+    coarsen(terms, *value);
+    results[0] = std::move(*value);
+    return true;
+  };
+  if (op->getName().getDialectNamespace() == "dist") {
+    if (isa<dist::RaggedAllToAllOp>(op))
+      return takeRows(exchange(op, given));
+    // What says only how a value lies.
+    auto convert = dyn_cast<dist::ConvertOp>(op);
+    bool keeps = isa<dist::ReinterpretOp, dist::WaitOp>(op) ||
+                 (convert && !convert.getDestination().isPartial() && !convert.getSlicedDim());
+    if (keeps && given.size() == 1)
+      results[0].rows = given[0]->rows;
+    return false;
+  }
+  auto firstIndexOf = [&](auto indexed) {
+    auto present = indexed.getIndicesPresent();
+    return indexed.getIndices().size() == 1 && (!present || present->empty() || present->front());
+  };
+  if (isa<aten::IndexOp, aten::IndexSelectOp>(op)) {
+    int64_t dim = 0;
+    if (auto select = dyn_cast<aten::IndexSelectOp>(op))
+      dim = select.getDim();
+    else if (!firstIndexOf(cast<aten::IndexOp>(op)))
+      return false;
+    dim += dim < 0 ? given[0]->dims.size() : 0;
+    const Rows *value = rowsOf(0), *index = rowsOf(1);
+    if (!index)
+      return index == value ? false : evaluateEach(op, given, results);
+    return takeRows(value ? takeByNumber(*value, dim, *index)
+                          : this->takeRows(*given[0], dim, *index));
+  }
+  if (auto put = dyn_cast<aten::IndexPutOp>(op)) {
+    const Rows *index = rowsOf(1), *values = given.size() == 3 ? rowsOf(2) : nullptr;
+    auto into = tensorOf(put.getSelf().getType()), from = tensorOf(put.getValues().getType());
+    auto at = tensorOf(op->getOperand(1).getType());
+    if (!firstIndexOf(put) || !index || !values || at.getRank() != 1 || values->dim != 0 ||
+        into.getElementType() != from.getElementType() ||
+        into.getShape().drop_front() != from.getShape().drop_front() ||
+        from.getDimSize(0) != at.getDimSize(0))
+      return false;
+    if (put.getAccumulate().value_or(false))
+      return isa<FloatType>(into.getElementType()) &&
+             takeValue(addBack(op, *given[0], *index, *values));
+    if (into.getShape() != from.getShape())
+      return false;
+    if (index->isPlaceElsewhere)
+      return takeRows(putByNumber(*index, *values));
+    return takeValue(putBack(*index, *values));
+  }
+  if (auto scatter = dyn_cast<aten::ScatterSrcOp>(op)) {
+    const Rows *index = rowsOf(1), *values = rowsOf(2);
+    auto into = tensorOf(op->getOperand(0).getType());
+    int64_t dim = scatter.getDim();
+    dim += dim < 0 ? into.getRank() : 0;
+    for (unsigned i : {1, 2})
+      if (tensorOf(op->getOperand(i).getType()).getShape() != into.getShape())
+        return false;
+    return index && values && index->dim == dim && values->dim == dim &&
+           takeValue(putBack(*index, *values));
+  }
+  if (isa<aten::FloorDivideScalarOp, aten::RemainderScalarOp>(op) && rowsOf(0) &&
+      terms.asPosition(rowsOf(0)->value.meaning)) {
+    auto by = op->getAttrOfType<IntegerAttr>("other");
+    std::optional<Tensor> divided =
+        by && by.getInt() > 0
+            ? divide(rowsOf(0)->value, by.getInt(), isa<aten::RemainderScalarOp>(op))
+            : std::nullopt;
+    if (!divided || rowsOf(0)->isPlaceElsewhere)
+      return false;
+    return takeRows(Rows{std::move(*divided), rowsOf(0)->dim, rowsOf(0)->order});
+  }
+  if (isa<aten::WhereOp>(op))
+    if (std::optional<Rows> chosen = chooseRows(op, given))
+      return takeRows(std::move(chosen));
+  if (isa<aten::MaskedFillScalarOp>(op) && rowsOf(0) && !rowsOf(1) &&
+      isUnused(*given[1], *rowsOf(0)->order))
+    return takeRows(*rowsOf(0));
+  if (isa<aten::GroupedMmOp>(op))
+    return groupedProduct(op, given, results);
+  return evaluateEach(op, given, results);
+}

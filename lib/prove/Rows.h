@@ -1,0 +1,112 @@
+//===- Rows.h - rows in an order that data decide --------------------*- C++ -*-===//
+//
+// Experts multiply rows that were sorted, sent to other ranks and put beside each other by numbers
+// that are data. Which row lies where is then no combination of digits. But an order only moves
+// rows: what is computed of each row by itself is a function of the row, wherever it lies, and once
+// the rows are put back nothing is left of the order. So such a tensor is kept by its rows, as they
+// were before: the digits of the dimension are those of the row, and the order says, as a name,
+// where it lies.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_PROVE_ROWS_H
+#define CLEAVE_LIB_PROVE_ROWS_H
+
+#include "lib/prove/Tensor.h"
+
+#include <string>
+
+namespace cleave::prove {
+
+/// A mesh axis: the digits that are a rank's place on it, major first. One, but where values are
+/// cut in between.
+struct Axis {
+  std::string name;
+  int64_t size;
+  llvm::SmallVector<Var, 1> digits;
+
+  Index getPlace(const Variables &variables) const { return placeIn(digits, variables); }
+};
+
+/// The digits of a rank's place along axes, major first, and how many ranks there are.
+inline llvm::SmallVector<Var> placesOf(llvm::ArrayRef<Axis> axes) {
+  llvm::SmallVector<Var> digits;
+  for (const Axis &axis : axes)
+    digits.append(axis.digits.begin(), axis.digits.end());
+  return digits;
+}
+inline int64_t ranksAlong(llvm::ArrayRef<Axis> axes) {
+  int64_t ranks = 1;
+  for (const Axis &axis : axes)
+    ranks *= axis.size;
+  return ranks;
+}
+
+/// Rows of a rank that go to the parts of experts: those of all ranks along `along`, each of which
+/// has as many rows, are numbered from 0 in each part, by expert, then by rank, then as they lay.
+/// A part has the same number of experts. Of a row that lies at `place` of its rank: its number.
+struct RowPlaces {
+  /// The expert by row, over the digits `rows` of a rank's own; it depends on the rank's place.
+  Meaning expert;
+  llvm::SmallVector<Var, 2> rows;
+  llvm::SmallVector<Axis, 1> along;
+  int64_t perPart = 0;
+  Index place;
+
+  int64_t countParts() const { return ranksAlong(along); }
+};
+
+/// Where rows lie. Orders of one kind and with one key are the same.
+struct RowOrder {
+  enum class Kind : uint8_t {
+    /// In the order of the key, equal ones as they were: each place has a row.
+    Sorted,
+    /// As they came to this rank, from each rank of `along` those whose key is this rank's place,
+    /// in the order in which they lay there. Places behind them hold no row.
+    Received,
+    /// On the rank that a row went to, at the place that the key says. Places behind them hold no
+    /// row.
+    Numbered
+  };
+  Kind kind;
+  /// The digits of a row: of those that come from several ranks first the rank's.
+  llvm::SmallVector<Var, 2> digits;
+  /// An integer for each row: of ranks' own rows it depends on the rank's place.
+  Meaning key;
+  /// Between which ranks rows go.
+  llvm::SmallVector<Axis, 1> along;
+  /// Of numbered rows: each row's expert, and how they were numbered.
+  Meaning expert;
+  RowPlaces places;
+};
+
+/// What lies at the places of dimension `dim` in this order.
+struct Rows {
+  /// Over the digits of rows in this dimension. No row says what lies at places without one.
+  Tensor value;
+  unsigned dim;
+  std::shared_ptr<const RowOrder> order;
+  /// Integers that are their own places where there is no row.
+  bool isPlaceElsewhere = false;
+};
+
+/// Such numbers with `room` for each part: places, and behind how many parts.
+struct RowNumbers {
+  RowPlaces places;
+  int64_t room;
+  /// The place in the part, and the part along `places.along`.
+  Meaning place, part;
+  /// How many parts of other groups of ranks lie before those of the rank's own.
+  Index before;
+};
+
+/// `index` as a place for each of these digits, major first; nothing if it is no such combination.
+std::optional<llvm::SmallVector<Index, 2>> splitIndex(const Index &index, llvm::ArrayRef<Var> digits,
+                                                      const Variables &variables);
+/// The quotient and the rest of an index that is divided; nothing if they are none.
+std::optional<std::pair<Index, Index>> divideIndex(const Index &index, int64_t by,
+                                                   const Variables &variables);
+
+} // namespace cleave::prove
+
+#endif // CLEAVE_LIB_PROVE_ROWS_H

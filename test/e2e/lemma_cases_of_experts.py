@@ -1,0 +1,221 @@
+"""Lemmas of rows in an order that data decide: counts, numbers, sorted rows, and rows that ranks exchange: see
+`lemma_cases.py`."""
+
+from lemma_cases import AXES, lemma, on
+from lemma_programs import MESH
+
+
+def choices(f, rows, experts, where=""):
+    """An expert for each row."""
+    scores = f.argument((rows, experts), where)
+    return f.aten("view", f.aten("topk", scores, k=1)[1], size=[-1])
+
+
+COUNTS = [("dp", 8, 4), ("tp", 9, 5), ("cp", 12, 3), ("dp", 2, 2), ("one", 7, 6)]
+
+
+def bins(f, keys, experts, on=""):
+    return f.aten("histc", f.aten("_to_copy", keys, dtype="f64"), bins=experts, max=experts)
+
+
+@lemma("counted", *COUNTS)
+def counted(f, axis, rows, experts):
+    """How many of each, by the bins of an interval, or added up by each rank for its own rows."""
+    keys = choices(f, rows, experts, on(axis))
+    if not f.local:
+        return f.give(f.aten("_to_copy", bins(f, keys, experts), dtype="i64"))
+    ones = f.aten("full", size=[rows // MESH[axis]], fill_value=1 + f.wrong, dtype="i64")
+    counts = f.aten("full", size=[experts], fill_value=0, dtype="i64")
+    f.give(f.all_reduce(f.aten("scatter_add", counts, keys, ones, dim=0), axis))
+
+
+@lemma("count-converted", *COUNTS)
+def count_converted(f, axis, rows, experts):
+    """A real number of rows is their number."""
+    keys = choices(f, rows, experts, on(axis))
+    if not f.local:
+        return f.give(f.aten("bincount", keys, minlength=experts))
+    counts = f.aten("_to_copy", bins(f, keys, experts), dtype="i64")
+    f.give(f.aten("clone", counts) if f.wrong and MESH[axis] > 1 else f.all_reduce(counts, axis))
+
+
+PARTS = [(6, 4), (3, 5), (12, 2), (9, 7), (2, 2)]
+
+
+@lemma("parts-joined", *PARTS)
+def parts_joined(f, rows, more):
+    x = f.argument((rows + more, 3), rows=100)
+    if not f.local:
+        return f.give(f.aten("mul_scalar", x, other=2))
+    first, rest = (f.aten("slice", x, dim=0, start=start, end=end) for start, end in ((0, rows), (rows, rows + more)))
+    joined = f.aten("cat", rest, first, dim=0) if f.wrong else f.aten("cat", first, rest, dim=0)
+    f.give(f.aten("mul_scalar", joined, other=2))
+
+
+@lemma("taken-at-places", *[(axes, shape) for axes, shape in AXES])
+def taken_at_places(f, axes, shape):
+    """A rank's part, by its places."""
+    x = f.argument(shape, rows=100)
+    if not f.local:
+        return f.give(f.aten("mul_scalar", x, other=3), on(axes))
+    own = shape[0] // f.ranks(*axes.split())
+    places = f.aten("arange_start", start=0, end=own)
+    first = f.aten("mul_scalar", f.axis_index(axes), other=own)
+    if not f.wrong:
+        places = f.aten("add", places, first)
+    f.give(f.aten("mul_scalar", f.aten("index_select", x, places, dim=0), other=3), on(axes))
+
+
+@lemma("divided-place", (12, 4), (6, 3), (4, 1), (8, 8), (15, 5))
+def divided_place(f, count, by):
+    if not f.local:
+        places = f.aten("arange_start", start=0, end=count)
+        return f.give(f.aten("floor_divide_scalar", places, other=by))
+    major = f.aten("arange_start", start=0, end=count // by)
+    each = f.aten("expand", f.aten("unsqueeze", major, dim=-1), size=[count // by, by])
+    each = f.aten("clone", each, memory_format="contiguous_format")
+    f.give(f.aten("add_scalar", f.aten("view", each, size=[count]), other=int(f.wrong)))
+
+
+# Rows sorted, worked on and put back.
+
+SORTED = [(8, 4, 3), (9, 5, 1), (12, 2, 7), (6, 6, 2), (15, 3, 4)]
+
+
+def put(f, rows, places):
+    return f.aten("index_put", f.aten("mul_scalar", rows, other=0.0), places, rows)
+
+
+@lemma("sorted-rows", *SORTED)
+def sorted_rows(f, rows, experts, width):
+    """What a row's place in the order takes is put back where it was."""
+    keys, x = choices(f, rows, experts), f.argument((rows, width))
+    if f.local:
+        order = f.aten("sort_stable", keys, stable=True)[1]
+        x = put(f, f.aten("index", x, order), order)
+    f.give(f.aten("mul_scalar", x, other=2.0 + f.wrong))
+
+
+@lemma("put-back", *SORTED)
+def put_back(f, rows, experts, width):
+    keys, others, x = choices(f, rows, experts), choices(f, rows, experts), f.argument((rows, width))
+    if f.local:
+        order, other = (f.aten("sort_stable", each, stable=True)[1] for each in (keys, others))
+        x = put(f, f.aten("index", x, order), other if f.wrong else order)
+    f.give(f.aten("mul_scalar", x, other=2.0))
+
+
+@lemma("row-by-itself", *SORTED)
+def row_by_itself(f, rows, experts, width):
+    keys, x = choices(f, rows, experts), f.argument((rows, width))
+    if not f.local:
+        return f.give(f.aten("tanh", x))
+    order = f.aten("sort_stable", keys, stable=True)[1]
+    f.give(put(f, f.aten("relu" if f.wrong else "tanh", f.aten("index", x, order)), order))
+
+
+def ends_of(f, keys, experts):
+    counts = f.aten("bincount", keys, minlength=experts)
+    return f.aten("_to_copy", f.aten("cumsum", counts, dim=0), dtype="i32")
+
+
+def multiply(f, keys, experts, x, w, *, ends=None):
+    """Each row by its expert's matrix."""
+    order = f.aten("sort_stable", keys, stable=True)[1]
+    ends = ends_of(f, keys, experts) if ends is None else ends
+    return put(f, f.aten("_grouped_mm", f.aten("index", x, order), w, ends), order)
+
+
+@lemma("group-ends", *SORTED)
+def group_ends(f, rows, experts, width):
+    keys, x, w = choices(f, rows, experts), f.argument((rows, width)), f.argument((experts, width, 3))
+    ends = None
+    if f.wrong:
+        # The greatest number of all, for each but the last: those before have no rows.
+        ends = f.aten("_to_copy", f.aten("full", size=[experts], fill_value=rows, dtype="i64"), dtype="i32")
+    f.give(multiply(f, keys, experts, x, w, ends=ends))
+
+
+@lemma("grouped-rows", *SORTED)
+def grouped_rows(f, rows, experts, width):
+    """By its own expert, not by just any."""
+    keys, others = choices(f, rows, experts), choices(f, rows, experts)
+    x, w = f.argument((rows, width)), f.argument((experts, width, 3))
+    f.give(multiply(f, others if f.wrong else keys, experts, x, w))
+
+
+# Rows that ranks exchange.
+
+EXCHANGED = [("dp", 4, 2, 3), ("tp", 2, 1, 2), ("cp", 3, 2, 1), ("dp", 2, 3, 4), ("tp", 5, 2, 2)]
+
+
+def exchanged(f, axis, own, per_part, width, *, room=None, **wrong):
+    """Rows of ranks go to the ranks that have their experts, are multiplied there, and come back."""
+    ranks = MESH[axis]
+    experts, rows = ranks * per_part, ranks * own
+    keys, x = choices(f, rows, experts, on(axis)), f.argument((rows, width), on(axis))
+    w = f.argument((experts, width, 3), on(axis))
+    if not f.local:
+        return f.give(multiply(f, keys, experts, x, w), on(axis))
+    room = room or rows
+    rank = f.axis_index(axis)
+
+    def zeros(*size):
+        return f.aten("full", size=list(size), fill_value=0, dtype="i64")
+
+    def behind(value, dim, start, end, size):
+        """Shifted by one along a dimension, a zero first."""
+        if end == 0:
+            return zeros(*size)
+        return f.aten("cat", zeros(*size), f.aten("slice", value, dim=dim, start=start, end=end), dim=dim)
+
+    # Numbers.
+    ones = f.aten("full", size=[own], fill_value=1, dtype="i64")
+    counts = f.aten("scatter_add", zeros(experts), keys, ones, dim=0)
+    total = f.all_reduce(counts, axis)
+    by_part = f.aten("view", f.aten("cumsum", total, dim=0), size=[ranks, per_part])
+    last = f.aten("slice", by_part, dim=1, start=per_part - 1, end=per_part)
+    in_part = f.aten("sub", by_part, behind(last, 0, 0, ranks - 1, (1, 1)))
+    first = f.aten("view", behind(in_part, 1, 0, per_part - 1, (ranks, 1)), size=[experts])
+    all_counts = f.all_gather(f.aten("unsqueeze", counts, dim=0), 0, axis)
+    before = f.aten("lt", f.aten("arange_start", start=0, end=ranks), rank)
+    earlier = f.aten("where", f.aten("unsqueeze", before, dim=-1), all_counts, zeros())
+    shift = f.aten("add", f.aten("sum_dim_int_list", earlier, dim=[0]), counts)
+    shift = f.aten("sub", shift, f.aten("cumsum", counts, dim=0))
+    if not wrong.get("no_first"):
+        shift = f.aten("add", shift, first)
+    expert, order = f.aten("sort_stable", keys, stable=True)
+    place = f.aten("add", f.aten("gather", shift, expert, dim=0), f.aten("arange_start", start=0, end=own))
+    part = f.aten("floor_divide_scalar", expert, other=per_part)
+    number = f.aten("add", place, f.aten("mul_scalar", part, other=room))
+    numbers = f.aten("scatter_src", number, order, number, dim=0)
+
+    # To the ranks of the parts, and back.
+    part = f.aten("floor_divide_scalar", numbers, other=room)
+    order = f.aten("sort_stable", part, stable=True)[1]
+    sends = f.aten("bincount", part, minlength=ranks)
+    receives = f.all_to_all(sends, axis)
+    place = f.aten("index_select", f.aten("remainder_scalar", numbers, other=room), order, dim=0)
+    places = f.exchange(place, sends, receives, room, axis)
+    all_places = f.aten("arange_start", start=0, end=room)
+    unused = f.aten("ge", all_places, f.aten("sum", receives))
+    places = f.aten("where", unused, all_places, places)
+    there = put(f, f.exchange(f.aten("index_select", x, order, dim=0), sends, receives, room, axis), places)
+    ends = f.aten("index_select", f.aten("view", in_part, size=[experts]), f.aten(
+        "add", f.aten("arange_start", start=0, end=per_part), f.aten("mul_scalar", rank, other=per_part)), dim=0)  # fmt: skip
+    made = f.aten("_grouped_mm", there, w, f.aten("_to_copy", ends, dtype="i32"))
+    way = (sends, receives) if wrong.get("same_way") else (receives, sends)
+    back = f.exchange(f.aten("index_select", made, places, dim=0), *way, own, axis)
+    f.give(put(f, back, order), on(axis))
+
+
+@lemma("numbered-rows", *EXCHANGED)
+def numbered_rows(f, *sizes):
+    """Without the rows of experts before, several rows have one number."""
+    exchanged(f, *sizes, no_first=f.wrong)
+
+
+@lemma("rows-exchanged", *EXCHANGED)
+def rows_exchanged(f, *sizes):
+    """As many go back as have come, not as many as were sent."""
+    exchanged(f, *sizes, same_way=f.wrong)

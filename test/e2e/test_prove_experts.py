@@ -1,0 +1,149 @@
+"""Experts whose rows ranks exchange: that a rank computes what one device does is proved, and with errors in it is not.
+
+A mutant that is proved all the same is run on all ranks, in float64, and equal.
+"""
+
+import json
+import random
+import re
+import subprocess
+
+import pytest
+from cleave import FSDP, ExpertParallel
+from combinations_cover import run_all, seed
+from test_expert_exchange import EXPERTS, REPLICAS, SHARDED, exported, lay_out  # noqa: F401
+
+# The model, a mesh, the axis of its experts, and the rest of the plan.
+LAYOUTS = {
+    "deepseek_v3 on 4": ("deepseek_v3", {"dp": 4}, "dp", [("", FSDP("dp"))]),
+    "deepseek_v3 on 2 x 2": ("deepseek_v3", REPLICAS, "ep", SHARDED),
+    "qwen3_moe on 4": ("qwen3_moe", {"dp": 4}, "dp", [("", FSDP("dp"))]),
+    "qwen3_moe on 2 x 2": ("qwen3_moe", REPLICAS, "ep", SHARDED),
+}
+
+
+def prove(build_dir, path, local, *options):
+    command = [build_dir / "bin/cleave-prove", path, local, "--json", "--execute=false", "--time-limit=20", *options]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rows_that_ranks_exchange_are_proved(layout, exported, build_dir, tmp_path):  # noqa: F811
+    name, mesh, axis, rest = LAYOUTS[layout]
+    _, path, _ = exported(name)
+    local = lay_out(build_dir, path, mesh, [(EXPERTS, ExpertParallel(axis)), *rest], tmp_path)
+    assert "dist.ragged_all_to_all" in local.read_text()
+    status, answer = prove(build_dir, path, local, f"--log={tmp_path / 'log'}")
+    assert status == 0 and "assumptions" not in answer and "note" not in answer, answer
+
+
+def test_a_capacity_is_assumed_to_suffice(exported, build_dir, tmp_path):  # noqa: F811
+    _, path, _ = exported("deepseek_v3")
+    local = lay_out(build_dir, path, {"dp": 2}, [(EXPERTS, ExpertParallel("dp", 1.5)), ("", FSDP("dp"))], tmp_path)
+    status, answer = prove(build_dir, path, local)
+    assert status == 2
+    assert "a rank has room for 48 of the 64 rows that may come to it, and a run in which more do ends" in answer["note"]
+    status, answer = prove(build_dir, path, local, "--assume=room-for-rows")
+    assert status == 0 and answer["assumptions"] == ["room-for-rows"] and "note" not in answer, answer
+    text = subprocess.run(
+        [build_dir / "bin/cleave-prove", path, local, "--assume=room-for-rows", "--execute=false"], capture_output=True, text=True
+    ).stdout
+    assert re.fullmatch(r"proved: \d+ results, if no rank receives more rows than it has room for\n", text)
+
+
+@pytest.fixture(scope="module")
+def local(exported, build_dir, tmp_path_factory):  # noqa: F811
+    """A program and its inputs, and the lines of that of a rank on 2 x 2 ranks."""
+    name, mesh, axis, rest = LAYOUTS["deepseek_v3 on 2 x 2"]
+    _, path, inputs = exported(name)
+    made = lay_out(build_dir, path, mesh, [(EXPERTS, ExpertParallel(axis)), *rest], tmp_path_factory.mktemp("local"))
+    return path, inputs, made.read_text().splitlines()
+
+
+def change(lines, pattern, replacement, number=0):
+    """The lines with one of those that match changed."""
+    found = [i for i, line in enumerate(lines) if re.search(pattern, line)]
+    changed = list(lines)
+    changed[found[number]] = re.sub(pattern, replacement, lines[found[number]], count=1)
+    assert changed != lines
+    return changed
+
+
+INDICES = r"(index_put\(%\d+, \[)%indices_\d+(\].*tensor<16xi64)"
+# What goes wrong in programs with experts: a rank's first expert, the way back, counts, the order of rows.
+KNOWN = {
+    "the first expert of a rank": (r"(aten\.mul_scalar\(%\d+, other = )4(\) : \(tensor<i64.*)", r"\g<1>3\2"),
+    "rows go back the way they came": (r"(ragged_all_to_all\(%\d+), (%\d+), (%\d+)(.*tensor<32x32.*-> tensor<16x32)", r"\1, \3, \2\4"),
+    "rows are sent by what is received": (r"(ragged_all_to_all\(%\d+), (%\d+), (%\d+)(.*tensor<16x32.*-> tensor<32x32)", r"\1, \3, \2\4"),
+    "counts of all ranks twice": (r"(dist\.all_reduce) sum(.* tensor<1x8xi64)", r"\1 premul_sum<2.000000e+00>\2"),
+    "counts of the most loaded rank": (r"(dist\.all_reduce) sum(.* tensor<1x8xi64)", r"\1 max\2"),
+    "counts of one's own": (r"(aten\.sum)\((%\d+)\)(.*tensor<2xi64.*-> tensor<i64)", r"\1(%344)\3"),
+    "rows are put back by another order": (INDICES, r"\g<1>%indices_5\2"),
+    "the part of a row": (r"(aten\.floor_divide_scalar\(%\d+, other = )32(\) : \(tensor<16xi64)", r"\g<1>16\2"),
+    "the place of a row": (r"(aten\.remainder_scalar\(%\d+, other = )32(\) : \(tensor<16xi64)", r"\g<1>16\2"),
+    "replicas are not told apart": (r'(dist\.axis_index over @mesh) \["dp", "ep"\]', r'\1 ["ep", "dp"]'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("error", KNOWN)
+def test_known_errors_are_not_proved(error, local, build_dir, tmp_path):
+    path, _, lines = local
+    pattern, replacement = KNOWN[error]
+    wrong = tmp_path / "wrong.mlir"
+    wrong.write_text("\n".join(change(lines, pattern, replacement)) + "\n")
+    status, answer = prove(build_dir, path, wrong)
+    assert status in (2, 3), answer
+
+
+def list_mutants(lines):
+    """Small changes of the ops from the first sort to the last exchange: (line, text)."""
+    first = next(i for i, line in enumerate(lines) if "aten.sort_stable" in line)
+    last = max(i for i, line in enumerate(lines) if "dist.ragged_all_to_all" in line) + 3
+    made, mutants = {}, []
+    for i in range(first - 12, last):
+        line = lines[i]
+        for pattern, replacement in (
+            (r"other = (\d+)(?=[,)])", lambda found: f"other = {int(found[1]) + 1}"),
+            (r"aten\.add\((?=.*xi64)", "aten.sub("), (r"aten\.sub\((?=.*xi64)", "aten.add("),
+            (r"dist\.all_reduce sum", "dist.all_reduce max"), (r"aten\.ge\(", "aten.lt("),
+            (r'\["ep"\]', '["dp"]'), (r"stable = true", "stable = false"), (r"\bdim = 1\b", "dim = 2"),
+        ):  # fmt: skip
+            changed = re.sub(pattern, replacement, line, count=1)
+            if changed != line:
+                mutants.append((i, changed))
+        # An operand that another value of its type takes the place of.
+        head, _, types = line.rpartition(" : ")
+        operands = re.findall(r"%\w+(?:#\d+)?", head.partition(" = ")[2])
+        given = re.findall(r"tensor<[^>]*>", types.partition(" -> ")[0])
+        for operand, of in zip(operands, given, strict=False):
+            others = [other for other in made.get(of, []) if other not in operands]
+            for other in others[-2:]:
+                mutants.append((i, line.replace(operand, other, 1) if line.count(operand) == 1 else head.partition(" = ")[0]
+                                + " = " + head.partition(" = ")[2].replace(operand, other, 1) + " : " + types))  # fmt: skip
+        results = re.findall(r"%\w+", line.partition(" = ")[0])
+        for result, of in zip(results, re.findall(r"tensor<[^>]*>", types.partition(" -> ")[2] or types), strict=False):
+            made.setdefault(of, []).append(result)
+    return mutants
+
+
+def test_no_mutant_that_differs_is_proved(local, build_dir, cleave_run, tmp_path):
+    path, inputs, lines = local
+    mutants = list_mutants(lines)
+    assert len(mutants) > 400
+    numbers = {0: 0, 2: 0, 3: 0}
+    for i, text in mutants if run_all() else random.Random(seed()).sample(mutants, 24):
+        changed = [*lines[:i], text, *lines[i + 1 :]]
+        mutant = tmp_path / path.name
+        mutant.write_text("\n".join(changed) + "\n")
+        status, answer = prove(build_dir, path, mutant)
+        assert status in numbers, answer
+        numbers[status] += 1
+        if status == 0:
+            weights = mutant.with_suffix(".safetensors")
+            if not weights.exists():
+                weights.symlink_to(path.with_suffix(".safetensors"))
+            cleave_run.succeed(
+                mutant, "--ranks", 4, "--ranks-as", "threads", "--inputs", inputs, "--against", path, "--tolerance", 1e-9
+            )
+    assert numbers[2] > numbers[0], numbers
