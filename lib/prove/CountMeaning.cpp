@@ -144,8 +144,8 @@ std::optional<Meaning> Evaluator::countEach(const Meaning &keys, ArrayRef<Var> r
   std::optional<int64_t> choices = choicesOf(keys);
   if (!choices || *choices > numbers)
     return std::nullopt;
-  return terms.sum(
-      isZero(terms.add(keys, terms.scale(terms.position(number), Rational(-1)))), rows);
+  return terms.sum(isZero(terms.add(keys, terms.scale(terms.position(number), Rational(-1)))),
+                   rows);
 }
 
 /// Parts beside each other: each counts at its own places.
@@ -242,15 +242,14 @@ std::optional<Tensor> Evaluator::divide(Tensor value, int64_t by, bool takesRest
     if (!divided)
       return std::nullopt;
     bool isSwapped = terms.breaks(Lemma::DividedPlace);
-    value.meaning =
-        terms.position(takesRest != isSwapped ? divided->second : divided->first);
+    value.meaning = terms.position(takesRest != isSwapped ? divided->second : divided->first);
     return value;
   }
   std::optional<RowNumbers> numbers = asNumbers(value.meaning);
   if (!numbers || numbers->room != by)
     return std::nullopt;
-  value.meaning = takesRest ? numbers->place
-                            : terms.add(numbers->part, terms.position(numbers->before));
+  value.meaning =
+      takesRest ? numbers->place : terms.add(numbers->part, terms.position(numbers->before));
   return value;
 }
 
@@ -354,10 +353,10 @@ bool Evaluator::evaluateCounts(Operation *op, ArrayRef<const Tensor *> operands,
     rows.append(keys.dims[dim].begin(), keys.dims[dim].end());
     Meaning place = terms.position(placeIn(self.dims[dim], terms.variables));
     Meaning named = isZero(terms.add(keys.meaning, terms.scale(place, Rational(-1))));
-    Meaning total = terms.sum(
-        terms.apply(productOf(element), {terms.normalize(std::move(named)), added.meaning}, {}, {},
-                    {}),
-        rows);
+    Meaning total =
+        terms.sum(terms.apply(productOf(element),
+                              {terms.normalize(std::move(named)), added.meaning}, {}, {}, {}),
+                  rows);
     self.meaning = terms.breaks(Lemma::Counted) ? total : terms.add(self.meaning, total);
     return take(std::move(self));
   }
@@ -395,8 +394,7 @@ bool Evaluator::evaluateCounts(Operation *op, ArrayRef<const Tensor *> operands,
         asNumbers(terms.getOperands(operands[0]->meaning[0].reference)[0]);
     if (!numbers)
       return false;
-    int64_t parts =
-        numbers->places.countParts() + terms.variables.getRange(numbers->before).second;
+    int64_t parts = numbers->places.countParts() + terms.variables.getRange(numbers->before).second;
     return numbers->room * parts <= end && take(*operands[2]);
   }
   return false;

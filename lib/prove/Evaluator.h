@@ -71,6 +71,11 @@ public:
   llvm::StringRef getStep() const { return step; }
   /// What is only right where something is assumed.
   llvm::StringRef getNote() const { return note; }
+  /// Whether what was assumed of the room of parts is what exchanges of their rows need.
+  bool isRoomNeeded() const {
+    return llvm::all_of(assumedRooms,
+                        [&](const auto &entry) { return exchangedRows.contains(entry.getKey()); });
+  }
 
   /// A value of which only the shape is known.
   /// `kind`: "unknown", of which not even that it is finite is known, or "argument".
@@ -95,6 +100,10 @@ private:
   bool isFirst;
   llvm::StringRef step;
   std::string note;
+  /// By what says which expert a row goes to: the least room that was assumed to suffice, and
+  /// whether such rows were exchanged with no more room than that.
+  llvm::StringMap<int64_t> assumedRooms;
+  llvm::StringSet<> exchangedRows;
   /// The digits of the rank's places on all axes.
   llvm::SmallVector<Var> places;
   KnownBounds known;
@@ -222,7 +231,7 @@ private:
   std::optional<RowPlaces> asPlaces(const Meaning &meaning);
   std::optional<RowNumbers> asNumbers(const Meaning &meaning);
   Meaning rowsUpTo(const RowPlaces &places, const Index &part, const Index &within);
-  bool fitsIn(const RowPlaces &places, int64_t room) const;
+  bool fitsIn(const RowPlaces &places, int64_t room);
 
   // Rows in an order (RowMeaning.cpp, ExchangeMeaning.cpp, GroupedMeaning.cpp).
   bool areAlike(const RowOrder &left, const RowOrder &right);

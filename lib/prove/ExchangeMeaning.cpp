@@ -124,6 +124,15 @@ std::optional<Rows> Evaluator::exchange(Operation *op, ArrayRef<const Tensor *> 
         !countsRows(*operands[1], before.key, before.digits, *along, /*isSent=*/true) ||
         !countsRows(*operands[2], before.key, before.digits, *along, /*isSent=*/false))
       return std::nullopt;
+    // Room that was assumed for parts is what is assumed here.
+    const Term *part = asOp(before.key);
+    if (part && part->core.tag == Core::Tag::Divided) {
+      std::string expert = terms.identify(terms.getOperands(before.key[0].reference)[0]);
+      if (auto assumed = assumedRooms.find(expert);
+          assumed != assumedRooms.end() && assumed->second < room)
+        return std::nullopt;
+      exchangedRows.insert(expert);
+    }
     auto comeFrom = [&](Meaning &meaning, SmallVectorImpl<Var> &dim) {
       SmallVector<Var> from;
       Substitution change;
@@ -145,12 +154,10 @@ std::optional<Rows> Evaluator::exchange(Operation *op, ArrayRef<const Tensor *> 
   }
   // Back to where they came from.
   SmallVector<Var> rows;
-  std::optional<Meaning> key = before.kind == RowOrder::Kind::Received
-                                   ? ownKey(before, before.key, rows)
-                                   : std::nullopt;
+  std::optional<Meaning> key =
+      before.kind == RowOrder::Kind::Received ? ownKey(before, before.key, rows) : std::nullopt;
   auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
-  if (!key || !llvm::equal(before.along, *along, isSame) ||
-      room != sizeOf(rows, terms.variables) ||
+  if (!key || !llvm::equal(before.along, *along, isSame) || room != sizeOf(rows, terms.variables) ||
       !countsRows(*operands[1], *key, rows, *along, /*isSent=*/false) ||
       !countsRows(*operands[2], *key, rows, *along, /*isSent=*/true))
     return std::nullopt;
@@ -220,15 +227,16 @@ std::optional<Rows> Evaluator::putByNumber(const Rows &index, const Rows &values
   RowOrder cut = order;
   cut.digits = at.dims[0];
   std::optional<Meaning> place = ownKey(cut, at.meaning, rows);
-  std::optional<RowPlaces> places = place ? asPlaces(terms.normalize(std::move(*place))) : std::nullopt;
+  std::optional<RowPlaces> places =
+      place ? asPlaces(terms.normalize(std::move(*place))) : std::nullopt;
   auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
   if (!places || !llvm::equal(places->along, order.along, isSame) ||
       places->place != placeIn(rows, terms.variables))
     return std::nullopt;
   // They are on the ranks of their parts.
   Meaning expert = places->expert;
-  std::optional<SmallVector<Index, 2>> own = splitIndex(
-      placeIn(rows, terms.variables), places->rows, terms.variables);
+  std::optional<SmallVector<Index, 2>> own =
+      splitIndex(placeIn(rows, terms.variables), places->rows, terms.variables);
   if (!own)
     return std::nullopt;
   Substitution change;
@@ -304,8 +312,8 @@ std::optional<Rows> Evaluator::chooseRows(Operation *op, ArrayRef<const Tensor *
     return std::nullopt;
   }
   // Places without a row keep what lies there: themselves.
-  if (order.kind != RowOrder::Kind::Received || typeOf(1).getRank() != 1 ||
-      operands[1]->rows || otherwise->isPlaceElsewhere || otherwise->value.dims.size() != 1 ||
+  if (order.kind != RowOrder::Kind::Received || typeOf(1).getRank() != 1 || operands[1]->rows ||
+      otherwise->isPlaceElsewhere || otherwise->value.dims.size() != 1 ||
       !isUnused(*operands[0], order))
     return std::nullopt;
   std::optional<Index> place = terms.asPosition(operands[1]->meaning);

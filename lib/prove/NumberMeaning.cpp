@@ -69,8 +69,8 @@ Meaning Evaluator::rowsUpTo(const RowPlaces &places, const Index &part, const In
   int64_t experts = places.countParts() * places.perPart;
   Var each = terms.variables.make(experts);
   bound.push_back(each);
-  Meaning counts = isZero(
-      terms.add(expert, terms.scale(terms.position(Index::of(each)), Rational(-1))));
+  Meaning counts =
+      isZero(terms.add(expert, terms.scale(terms.position(Index::of(each)), Rational(-1))));
   Meaning total;
   // Of two parts the one that others lie before is the second.
   Index first = part * places.perPart;
@@ -87,10 +87,16 @@ Meaning Evaluator::rowsUpTo(const RowPlaces &places, const Index &part, const In
   return terms.sum(std::move(total), bound);
 }
 
-/// Whether a part has room for all rows that may come.
-bool Evaluator::fitsIn(const RowPlaces &places, int64_t room) const {
-  return terms.assumesRoom() ||
-         places.countParts() * sizeOf(places.rows, terms.variables) <= room;
+/// Whether a part has room for all rows that may come, or is assumed to have it: an exchange of
+/// these rows has no more then, and ends where it does not suffice.
+bool Evaluator::fitsIn(const RowPlaces &places, int64_t room) {
+  if (places.countParts() * sizeOf(places.rows, terms.variables) <= room)
+    return true;
+  if (!terms.assumesRoom())
+    return false;
+  auto [assumed, isNew] = assumedRooms.try_emplace(terms.identify(places.expert), room);
+  assumed->second = std::min(assumed->second, room);
+  return true;
 }
 
 std::optional<RowPlaces> Evaluator::asPlaces(const Meaning &meaning) {
@@ -206,8 +212,7 @@ std::optional<RowNumbers> Evaluator::asNumbers(const Meaning &meaning) {
     here[row] = index;
   Meaning expert = places->expert;
   substitute(expert, here);
-  if (!terms.areEqual(terms.normalize(std::move(expert)),
-                      terms.getOperands(part[0].reference)[0]))
+  if (!terms.areEqual(terms.normalize(std::move(expert)), terms.getOperands(part[0].reference)[0]))
     return std::nullopt;
   part[0].coefficient = Rational(1);
   return RowNumbers{std::move(*places), room, terms.normalize(std::move(place)), std::move(part),

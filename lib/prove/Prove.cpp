@@ -291,6 +291,8 @@ LogicalResult Prover::run(const ProveOptions &options) {
   numGlobalTerms = terms.size();
   walk(localParts, /*isLocal=*/true, &results);
   proof.note = localEvaluator->getNote();
+  if (!localEvaluator->isRoomNeeded())
+    outOfScope("rows are numbered for parts with less room than their exchange has");
   checkStep(*globalParts);
   if (failed(checkSchedule()))
     return failure();

@@ -249,8 +249,7 @@ bool Evaluator::evaluateEach(Operation *op, ArrayRef<const Tensor *> operands,
     substitute(key, fresh);
     Meaning made = terms.apply(core, {key}, {read}, {placeIn(value.dims[*dim], terms.variables)},
                                {sizeOf(value.dims[*dim], terms.variables)});
-    value.meaning =
-        terms.add(terms.scale(std::move(made), Rational(step)), terms.position(rest));
+    value.meaning = terms.add(terms.scale(std::move(made), Rational(step)), terms.position(rest));
   }
   for (const sharding::TensorFactors &tensor : rule.results)
     if (ShardingRule::contains(tensor, *factor) && !dimOf(tensor))
@@ -379,10 +378,9 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
   if (isa<aten::FloorDivideScalarOp, aten::RemainderScalarOp>(op) && rowsOf(0) &&
       terms.asPosition(rowsOf(0)->value.meaning)) {
     auto by = op->getAttrOfType<IntegerAttr>("other");
-    std::optional<Tensor> divided =
-        by && by.getInt() > 0
-            ? divide(rowsOf(0)->value, by.getInt(), isa<aten::RemainderScalarOp>(op))
-            : std::nullopt;
+    std::optional<Tensor> divided = by && by.getInt() > 0 ? divide(rowsOf(0)->value, by.getInt(),
+                                                                   isa<aten::RemainderScalarOp>(op))
+                                                          : std::nullopt;
     if (!divided || rowsOf(0)->isPlaceElsewhere)
       return false;
     return takeRows(Rows{std::move(*divided), rowsOf(0)->dim, rowsOf(0)->order});

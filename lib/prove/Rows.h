@@ -101,8 +101,8 @@ struct RowNumbers {
 };
 
 /// `index` as a place for each of these digits, major first; nothing if it is no such combination.
-std::optional<llvm::SmallVector<Index, 2>> splitIndex(const Index &index, llvm::ArrayRef<Var> digits,
-                                                      const Variables &variables);
+std::optional<llvm::SmallVector<Index, 2>>
+splitIndex(const Index &index, llvm::ArrayRef<Var> digits, const Variables &variables);
 /// The quotient and the rest of an index that is divided; nothing if they are none.
 std::optional<std::pair<Index, Index>> divideIndex(const Index &index, int64_t by,
                                                    const Variables &variables);
