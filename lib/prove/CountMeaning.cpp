@@ -148,9 +148,16 @@ std::optional<Meaning> Evaluator::countEach(const Meaning &keys, ArrayRef<Var> r
                    rows);
 }
 
-/// Parts beside each other: each counts at its own places.
+/// Counts side by side: each counts at its own places.
 std::optional<Tensor> Evaluator::joinParts(Operation *op, ArrayRef<const Tensor *> operands) {
   RankedTensorType type = tensorOf(op->getResult(0).getType());
+  auto isCount = [&](const Tensor *value) {
+    return llvm::any_of(value->meaning, [&](const Summand &summand) {
+      return terms.get(summand.reference.term).core.tag == Core::Tag::IsZero;
+    });
+  };
+  if (llvm::none_of(operands, isCount))
+    return std::nullopt;
   int64_t dim = integerAt(op, "dim").value_or(0);
   dim += dim < 0 ? type.getRank() : 0;
   Tensor result;
@@ -317,7 +324,7 @@ bool Evaluator::evaluateCounts(Operation *op, ArrayRef<const Tensor *> operands,
   if (!isInteger(element))
     return false;
   if (isa<aten::CumsumOp>(op)) {
-    // A sum of counts in another type; of those of one type the size is no matter.
+    // A running sum in another type than that of the counts.
     int64_t dim = *integerAt(op, "dim");
     dim += dim < 0 ? type.getRank() : 0;
     if (from.getElementType() == element || !isInteger(from.getElementType()) ||

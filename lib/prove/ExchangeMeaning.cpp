@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::prove;
 
-/// An exchange of parts of one dimension: what each rank has for this one, beside each other.
+/// An exchange of parts of one dimension: what each rank has for this one, side by side.
 std::optional<Tensor> Evaluator::swapParts(Operation *op, const Tensor &value) {
   auto swap = cast<dist::AllToAllOp>(op);
   std::optional<SmallVector<Axis>> along = findAxes(swap.getAxes());

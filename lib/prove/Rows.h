@@ -1,6 +1,6 @@
 //===- Rows.h - rows in an order that data decide --------------------*- C++ -*-===//
 //
-// Experts multiply rows that were sorted, sent to other ranks and put beside each other by numbers
+// Experts multiply rows that were sorted, sent to other ranks and laid out by numbers
 // that are data. Which row lies where is then no combination of digits. But an order only moves
 // rows: what is computed of each row by itself is a function of the row, wherever it lies, and once
 // the rows are put back nothing is left of the order. So such a tensor is kept by its rows, as they

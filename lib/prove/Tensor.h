@@ -21,7 +21,7 @@ struct Tensor {
   llvm::SmallVector<llvm::SmallVector<Var, 2>, 4> dims;
   Meaning meaning;
   /// What is known of a tensor whose rows lie in an order that depends on data (Rows.h). It says
-  /// more than the meaning, never something else: whoever changes the tensor drops it.
+  /// more than the meaning, never something else: a change of the tensor drops it.
   std::shared_ptr<const Rows> rows;
 };
 
