@@ -44,11 +44,9 @@ FOLDS = 5
 
 # The devices of profiles, as their sources call them.
 PROFILED = {"l4": "l4", "a10g": "a10g", "a100-sxm4-40gb": "a100-40gb"}
-# Of Aceso's ops: products with one weight, by the columns that it has, in hidden sizes; pointwise kernels, by how
-# often they read or write what they keep.
+# Of Aceso's ops: products with one weight, by the columns that it has, in hidden sizes. Pointwise kernels say little:
+# the softmax is faster than its device's memory, as some of it stays in the cache.
 PRODUCTS = {"enc-attention-dense": 1, "enc-attention-qkv": 3, "enc-MLP-GEMM-1": 4, "enc-MLP-GEMM-2": 1}
-MOVES = {"enc-attention-softmax": 2, "enc-MLP-gelu": 2}
-LEAST_MOVED = 100  # MiB: less may stay in a cache
 MIB = 2**20
 
 
@@ -64,8 +62,8 @@ def product(row, m, n, k, seconds):
 
 
 def read_kernels(folder):
-    """Kernels that were measured by themselves, in 16 bits: products (Mist's tables of interference), products and
-    pointwise kernels of one device's forward (Aceso's op times, whose sizes give the shapes)."""
+    """Products of 16 bits that were measured by themselves: in Mist's tables of interference, and of one device's
+    forward, in Aceso's op times, whose sizes give the shapes."""
     for row in read_profile(folder / "mist_interference.csv.gz"):
         if float(row["gemm_n"]) and not any(float(row[name]) for name in ("gpu_gpu_mb", "cpu_gpu_mb", "gpu_cpu_mb")):
             yield product(row, *(float(row[name]) for name in ("gemm_n", "gemm_m", "gemm_k")),
@@ -78,9 +76,6 @@ def read_kernels(folder):
         if row["op_name"] in PRODUCTS:
             columns = PRODUCTS[row["op_name"]] * hidden[row["gpu"], row["model"]]
             yield product(row, kept / 2 / columns, columns, float(row["weights_mb"]) * MIB / 2 / columns, seconds)
-        elif kept * MOVES.get(row["op_name"], 0) >= LEAST_MOVED * MIB:
-            yield {"device": PROFILED[row["gpu"]], "kind": "bytes", "bytes": kept * MOVES[row["op_name"]],
-                   "seconds": seconds}
 
 
 def merge(kernels):
