@@ -6,6 +6,8 @@ Each model is exported from its public configuration on the meta device, laid ou
 fused, compiled for sm_90 and lowered, each phase by a process of its own, whose peak memory is the one reported.
 `--layers` repeats one model at these depths (--depth-model), for the growth of each pass. Prints Markdown.
 `--out` keeps the programs; those that are there already are not exported again.
+`--mutants` asks cleave-prove about that many changes of one op each in what a rank of --depth-model runs, not staged,
+at the largest of these depths.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import math
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -213,7 +216,7 @@ class PhaseFailed(Exception):
     pass
 
 
-def run(command):
+def run(command, statuses=(0,)):
     """Wall seconds, processor seconds and peak bytes of a process; its standard output and error."""
     start = time.perf_counter()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -225,7 +228,7 @@ def run(command):
         for file in (out, err):
             file.seek(0)
             texts.append(file.read().decode())
-    if process.returncode:
+    if process.returncode not in statuses:
         lines = [line for line in texts[1].splitlines() if "error:" in line] or texts[1].splitlines()[-3:]
         raise PhaseFailed(" / ".join(lines[:3]))
     return (seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024), *texts
@@ -354,6 +357,47 @@ def print_growth(key, depths):
     sys.stdout.flush()
 
 
+def print_mutants(key, layers, count, build, folder):
+    """What cleave-prove says of `count` changed programs, and what each takes."""
+    from program_changes import Changes
+
+    model, file = MODELS[key], folder / "program.mlir"
+    folder.mkdir(parents=True, exist_ok=True)
+    plan, local, wrong = (folder / name for name in ("plan.json", "rank.mlir", "wrong.mlir"))
+    Plan(model.mesh, model.plan).write(plan)
+    if not file.exists():
+        run([sys.executable, __file__, "--export", key, "--layers", layers, "--out", folder])
+    passes = [f"annotate-placements=plan={plan}", "propagate-placements", "partition", *TIDY, "partition-joint"]
+    run([build / "bin/cleave-opt", file, *(f"--{each}" for each in passes), "-o", local])
+    prove = [build / "bin/cleave-prove", file]
+    options = ["--assume=exact-casts", "--execute=false", "--json"]
+
+    def ask(local):
+        usage, answer, errors = run([*prove, local, *options], statuses=(0, 2, 3))
+        return usage, json.loads(answer) if answer else {"answer": "bad input", "findings": [], "reason": errors}
+
+    (_, seconds, peak), answer = ask(local)
+    print(f"## Changes of one op: {model.title}, {layers} layers\n")
+    print(f"The program itself: {answer['answer']}, {answer['results']} results, {seconds:.1f} s of a processor, {gib(peak)} GiB\n")
+    print("| change | answer | named | of a processor, seconds | peak memory, GiB |")
+    print("| --- | --- | --- | ---: | ---: |")
+    changes, rows, seed = Changes(local.read_text()), [], 0
+    while len(rows) < count:
+        what, text, lines = changes.draw(seed)
+        seed += 1
+        wrong.write_text(text)
+        (_, seconds, peak), answer = ask(wrong)
+        if answer["answer"] == "bad input":  # the op has no such operand
+            continue
+        named = {int(found.get("location", ":0").rsplit(":", 1)[1].rstrip(")")) for found in answer["findings"]}
+        rows.append((answer["answer"] == "proved", bool(named & lines), seconds, peak))
+        print(f"| {what} | {answer['answer']} | {'yes' if named & lines else 'no'} | {seconds:.1f} | {gib(peak)} |", flush=True)
+    times = sorted(seconds for _, _, seconds, _ in rows)
+    print(f"\n{sum(proved for proved, *_ in rows)} proved; {sum(named for _, named, *_ in rows)} of {count} named, or a direct user. "
+          f"Seconds of a processor: {times[0]:.1f} to {times[-1]:.1f}, median {statistics.median(times):.1f}; "
+          f"at most {gib(max(peak for *_, peak in rows))} GiB.\n")  # fmt: skip
+
+
 def export_here(key, layers, out):
     """Runs in a process of its own: its peak memory is the export's."""
     import warnings
@@ -375,6 +419,7 @@ def main():
     parser.add_argument("--layers", default="32,64,126")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--mutants", type=int, default=0, help="changed programs that cleave-prove is asked about")
     parser.add_argument("--json", type=pathlib.Path, help="where to write all numbers as well")
     parser.add_argument("--export", choices=MODELS, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -391,6 +436,10 @@ def main():
                 results[key, layers] = measure(key, layers, options.build, folder / f"{key}-{layers}")
             return results[key, layers]
 
+        if options.mutants:
+            key, layers = options.depth_model, max(depths)
+            print_mutants(key, layers, options.mutants, options.build, folder / f"{key}-{layers}")
+            return
         for key in options.models.split(",") if options.models != "none" else []:
             found = measured(key, MODELS[key].layers)
             print_phases(key, found)

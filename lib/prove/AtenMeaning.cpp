@@ -565,6 +565,11 @@ std::vector<Tensor> Evaluator::evaluatePlain(Operation *op, ArrayRef<const Tenso
     } else if (std::optional<Tensor> value = evaluateSpecial(op, operands)) {
       results.push_back(std::move(*value));
       isKnown = by("arithmetic", true);
+    } else if (std::optional<Tensor> value = terms.takesPieces() && isa<aten::CatOp>(op)
+                                                 ? concatenate(op, operands)
+                                                 : std::nullopt) {
+      results.push_back(std::move(*value));
+      isKnown = by("concatenation", true);
     } else {
       isKnown = by("rows", evaluateCounts(op, operands, results)) ||
                 by("part", evaluateParts(op, operands, results)) ||

@@ -54,11 +54,9 @@ void Prover::walkBucket(Operation *op, Evaluator &evaluator,
   mlir::Value used = *llvm::find_if(op->getOperands(), [](mlir::Value operand) {
     return isa<train::BucketType>(operand.getType());
   });
-  // The value has no other user.
-  BucketState state = std::move(buckets[used]);
-  buckets.erase(used);
   train::BucketOp bucket = getBucket(op, used.getType());
   if (auto wait = dyn_cast<train::WaitBucketOp>(op)) {
+    const BucketState &state = buckets[used];
     for (auto [i, result] : llvm::enumerate(wait.getGradients())) {
       StringRef name = cast<StringAttr>(bucket.getNames()[i]).getValue();
       auto found = state.members.find(name);
@@ -66,16 +64,22 @@ void Prover::walkBucket(Operation *op, Evaluator &evaluator,
       std::optional<Tensor> value;
       // A sum in another type is another sum.
       if (found != state.members.end() && bucket.getElement() == type.getElementType())
-        value = evaluator.reduceMember(found->second, bucket.getAxes(), bucket.getScatter(),
-                                       bucket.getScatteredDim(i));
+        do
+          value = evaluator.reduceMember(found->second, bucket.getAxes(), bucket.getScatter(),
+                                         bucket.getScatteredDim(i));
+        while (splitAxes());
       if (!value) {
         fail();
         value = evaluator.opaque(type);
       }
       values[result] = std::move(*value);
     }
+    buckets.erase(used);
     return;
   }
+  // The value has no other user.
+  BucketState state = std::move(buckets[used]);
+  buckets.erase(used);
   mlir::Value result = op->getResult(0);
   values[result] = Tensor();
   if (isa<train::ReduceBucketOp>(op)) {

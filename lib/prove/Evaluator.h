@@ -59,6 +59,11 @@ public:
             bool isFirst = false)
       : terms(terms), axes(axes), lookUps(lookUps), missing(missing),
         isFirst(isFirst || axes.empty()) {
+    readAxes();
+  }
+  /// After axes got other digits.
+  void readAxes() {
+    places.clear();
     for (const Axis &axis : axes)
       places.append(axis.digits.begin(), axis.digits.end());
   }
@@ -120,6 +125,10 @@ private:
     llvm::SmallVector<int64_t> resultSizes;
   };
   using Build = llvm::function_ref<Meaning(llvm::ArrayRef<Meaning>, const Extent &)>;
+  /// What `make` makes of these, in each region of places where no condition on ranks' places is
+  /// open (Concatenation.cpp).
+  Meaning byCase(llvm::ArrayRef<Meaning> operands,
+                 llvm::function_ref<Meaning(llvm::ArrayRef<Meaning>)> make);
 
   std::optional<llvm::SmallVector<Axis>> findAxes(mlir::ArrayAttr names) const;
 
@@ -213,6 +222,9 @@ private:
   std::optional<Meaning> fillLimit(const Meaning &value, const Meaning &mark, double number,
                                    mlir::Type element);
   std::optional<Tensor> selectByPlace(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
+  std::optional<Meaning> selectByCondition(const Tensor &value, unsigned dim, const Meaning &index,
+                                           int64_t rows);
+  std::optional<Tensor> concatenate(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
   bool attention(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
                  std::vector<Tensor> &results);
 

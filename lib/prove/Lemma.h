@@ -18,10 +18,12 @@ namespace cleave::prove {
 
 // clang-format off
 #define CLEAVE_PROVE_LEMMAS(X)                                                                     \
-  /* Sums and conditions (Term.cpp, MakeTerm.cpp) */                                               \
+  /* Sums and conditions (Term.cpp, MakeTerm.cpp, Summands.cpp, Conditions.cpp) */                                               \
   X(ConditionHolds, "condition-holds", "a condition on places that all of them fulfil is none")    \
   X(ConditionSolved, "condition-solved", "of a sum over a digit that a condition fixes, one term is left, where the digit has that value") \
   X(ConditionChosen, "condition-chosen", "a sum over a digit that only a condition mentions counts the values that fulfil it") \
+  X(ConditionOnDigits, "condition-on-digits", "of a number that lies in one block of its minor digits the major ones are known") \
+  X(EqualPlaces, "equal-places", "where a condition says that two places are one, either stands for the other") \
   X(SumOfUnused, "sum-of-unused", "a sum over a digit that nothing depends on is as many times its term") \
   X(MergedDigits, "merged-digits", "two digits that are always read as one number are one digit")  \
   X(SumInwards, "sum-inwards", "a sum of values of a linear op is the op's value of the sum")      \
@@ -84,6 +86,7 @@ namespace cleave::prove {
   X(RootSquared, "root-squared", "the square of a root is what is under it")                       \
   X(Variance, "variance", "a variance is the mean of squares without the square of the mean")      \
   X(BatchNorm, "batch-norm", "a normalized batch is made of its mean and variance by channel")     \
+  X(Concatenation, "concatenation", "a concatenation is at each place the part that lies there")    \
   X(Stack, "stack", "of stacked tensors each place has its own")                                   \
   X(RunningSum, "running-sum", "a running sum is the sum of what is not behind a place")           \
   X(SumBeforeBlock, "sum-before-block", "the sums of the blocks before, and the running sum within, are the running sum") \

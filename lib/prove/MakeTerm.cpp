@@ -6,11 +6,78 @@ using namespace cleave::prove;
 using llvm::ArrayRef;
 using llvm::DynamicAPInt;
 using llvm::SmallVector;
+using llvm::SmallVectorImpl;
 
 static void collectVars(const Index &index, SmallVector<Var> &vars) {
   for (const Index::Part &part : index.getParts())
     if (!llvm::is_contained(vars, part.var))
       vars.push_back(part.var);
+}
+
+/// Finds the digits on which conditions inside of it depend.
+void Terms::findConditions(Term &term) const {
+  if (!arePieces)
+    return;
+  auto note = [&](const Index &index) {
+    for (const Index::Part &part : index.getParts()) {
+      // Others are bound, or read along.
+      if (part.var >= term.sizes.size())
+        continue;
+      term.hasConditions.resize(term.sizes.size());
+      term.hasConditions[part.var] = true;
+    }
+  };
+  auto noteInner = [&](const Reference &reference) {
+    for (auto [i, depends] : llvm::enumerate(terms[reference.term].hasConditions))
+      if (depends)
+        note(reference.indices[i]);
+  };
+  llvm::for_each(term.operands, noteInner);
+  for (const Summand &summand : term.body) {
+    for (const Guard &guard : summand.guards)
+      note(guard.index);
+    noteInner(summand.reference);
+  }
+}
+
+/// Where all of `uses` read a digit as itself, so much later, in digits of one size: they read one
+/// of that size there. So what is made of a part of values, or of a block that came from another
+/// rank, is a part of what is made of the whole.
+void Terms::extendDigits(ArrayRef<Use> uses, llvm::SmallVectorImpl<Var> &vars,
+                         llvm::DenseMap<Var, Index> &outer) {
+  for (Var &var : vars) {
+    std::optional<int64_t> later, size;
+    bool isAlike = true;
+    for (const Use &use : uses) {
+      int64_t factor = use.index->getCoefficient(var);
+      if (factor == 0)
+        continue;
+      int64_t constant = use.index->getConstant();
+      isAlike &= use.size > 0 && factor == 1 && use.index->getParts().size() == 1 &&
+                 later.value_or(constant) == constant && size.value_or(use.size) == use.size;
+      later = constant;
+      size = use.size;
+    }
+    if (!isAlike || !size || (*later == 0 && *size == variables.getSize(var)))
+      continue;
+    Var whole = variables.make(*size);
+    for (const Use &use : uses)
+      if (use.index->getCoefficient(var) != 0)
+        *use.index = Index::of(whole);
+    outer[whole] = outer.lookup(var) + Index(*later);
+    var = whole;
+  }
+}
+
+/// The indices of a reference, and the sizes of the digits that they are; 0 where a part of the
+/// digit is not one of what it is of.
+void Terms::collectUses(Reference &reference, SmallVectorImpl<Use> &uses) {
+  const Term &term = terms[reference.term];
+  for (auto [i, index] : llvm::enumerate(reference.indices)) {
+    bool hasConditions = i < term.hasConditions.size() && term.hasConditions[i];
+    uses.push_back(
+        {&index, hasConditions || term.core.tag == Core::Tag::IsZero ? 0 : term.sizes[i]});
+  }
 }
 
 Reference Terms::wrap(Meaning body) {
@@ -62,6 +129,15 @@ Reference Terms::wrap(Meaning body) {
   llvm::erase_if(vars, [&](Var var) { return llvm::is_contained(bound, var); });
   llvm::DenseMap<Var, Index> outer;
   mergeDigits(indices, vars, outer);
+  if (arePieces) {
+    SmallVector<Use> uses;
+    for (Summand &summand : body) {
+      collectUses(summand.reference, uses);
+      for (Guard &guard : summand.guards)
+        uses.push_back({&guard.index, 0});
+    }
+    extendDigits(uses, vars, outer);
+  }
 
   Names names;
   unsigned next = 0;
@@ -123,6 +199,7 @@ Reference Terms::wrap(Meaning body) {
       term.numSummands += isSum ? terms[own].numSummands : 1;
       term.lastTerm = std::max(term.lastTerm, isSum ? terms[own].lastTerm : own);
     }
+  findConditions(term);
   reference.term = intern(key, std::move(term));
   return reference;
 }
@@ -181,6 +258,12 @@ Meaning Terms::apply(const Core &core, ArrayRef<Meaning> given, ArrayRef<SmallVe
   llvm::erase_if(vars, isRead);
   llvm::DenseMap<Var, Index> outer;
   mergeDigits(indices, vars, outer);
+  if (arePieces && core.tag != Core::Tag::IsZero) {
+    SmallVector<Use> uses;
+    for (Reference &operand : term.operands)
+      collectUses(operand, uses);
+    extendDigits(uses, vars, outer);
+  }
   SmallVector<std::pair<Var, unsigned>> readVars;
   for (auto [i, group] : llvm::enumerate(read)) {
     SmallVector<Var> digits(group.begin(), group.end());
@@ -258,6 +341,7 @@ Meaning Terms::apply(const Core &core, ArrayRef<Meaning> given, ArrayRef<SmallVe
   for (Reference &operand : term.operands)
     for (Index &index : operand.indices)
       index = substitute(index, slots);
+  findConditions(term);
   summand.reference.term = intern(key, std::move(term));
   return {summand};
 }

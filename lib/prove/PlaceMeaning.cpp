@@ -123,6 +123,15 @@ std::optional<Tensor> Evaluator::selectByPlace(Operation *op, ArrayRef<const Ten
     Meaning index = within(terms, operands[1]->meaning, region);
     substitute(index, fresh);
     std::optional<Index> place = terms.asPosition(index);
+    if (!place && terms.takesPieces()) {
+      Meaning all = operands[1]->meaning;
+      substitute(all, fresh);
+      std::optional<Meaning> chosen = selectByCondition(value, dim, all, from.getDimSize(dim));
+      if (!chosen)
+        return std::nullopt;
+      result.meaning = std::move(*chosen);
+      return result;
+    }
     if (!place)
       return std::nullopt;
     auto [least, greatest] = rangeWithin(*place, region, terms.variables);

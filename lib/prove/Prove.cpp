@@ -5,9 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/aten/ops/Arithmetic.h"
-#include "dialects/aten/ops/Indexing.h"
-#include "dialects/aten/ops/Softmax.h"
 #include "lib/prove/Blame.h"
 
 using namespace mlir;
@@ -22,7 +19,7 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
   auto &values = isLocal ? localValues : globalValues;
   Evaluator &evaluator = isLocal ? *localEvaluator : *globalEvaluator;
   llvm::StringMap<mlir::Value> returned;
-  llvm::StringMap<Tensor> stageSums;
+  stageSums.clear();
   if (log)
     log->beginProgram(isLocal);
   auto note = [&](StringRef step, mlir::Value value) {
@@ -80,6 +77,10 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
         continue;
       }
       std::vector<Tensor> made = evaluator.evaluate(&op, operands, unknown);
+      while (splitAxes()) {
+        unknown.clear();
+        made = evaluator.evaluate(&op, operands, unknown);
+      }
       if (!unknown.empty() && isLocal)
         unknowns[&op] = unknown;
       for (auto [result, value] : llvm::zip(op.getResults(), made)) {
@@ -183,6 +184,11 @@ void Prover::compare(const Result &result) {
   Tensor value = result.isMember ? result.member : localValues[result.returned];
   Finding finding;
   std::optional<Tensor> wanted = expect(result, value, finding.relation, &finding.isNew);
+  while (splitAxes()) {
+    value = result.isMember ? result.member : localValues[result.returned];
+    finding = Finding();
+    wanted = expect(result, value, finding.relation, &finding.isNew);
+  }
   if (wanted && areEqual(terms, value, *wanted))
     return;
   func::FuncOp function = result.part.function;
@@ -327,71 +333,6 @@ LogicalResult Prover::run(const ProveOptions &options) {
 void Prover::explain(const ProveOptions &options) {
   if (!wrong.empty() && !proof.isLate)
     Blame(*this, options.triesRepairs).explain(wrong, proof.findings, proved);
-}
-
-std::unique_ptr<Prover> Prover::runWithCuts(ModuleOp global, ModuleOp local,
-                                            const ProveOptions &options, bool comparesRanks,
-                                            bool takesShares) {
-  AxisCuts cuts;
-  // Few cuts are enough.
-  constexpr unsigned kRuns = 4;
-  for (unsigned run = 1;; ++run) {
-    auto prover = std::make_unique<Prover>(global, local, cuts, comparesRanks, takesShares);
-    if (failed(prover->run(options)))
-      return nullptr;
-    size_t before = 0, after = 0;
-    for (const auto &entry : cuts)
-      before += entry.second.size();
-    for (const auto &[name, strides] : prover->getMissingCuts())
-      cuts[name].insert(strides.begin(), strides.end());
-    for (const auto &entry : cuts)
-      after += entry.second.size();
-    const Proof &proof = prover->getProof();
-    if (proof.isProved || proof.isLate || before == after || run == kRuns)
-      return prover;
-  }
-}
-
-FailureOr<Proof> Prover::runInBothForms(ModuleOp global, ModuleOp local,
-                                        const ProveOptions &options, bool comparesRanks) {
-  std::unique_ptr<Prover> plain =
-      runWithCuts(global, local, options, comparesRanks, /*takesShares=*/false);
-  if (!plain)
-    return failure();
-  if (const Proof &proof = plain->getProof();
-      proof.isProved || proof.isLate || !proof.outOfScope.empty())
-    return proof;
-  // What shares could explain.
-  bool hasShares = llvm::any_of(ArrayRef{global, local}, [](ModuleOp module) {
-    return module
-        .walk([](Operation *op) {
-          return isa<aten::ExpOp, aten::SoftmaxBackwardDataOp, aten::IndexSelectOp, dist::ShiftOp>(
-                     op)
-                     ? WalkResult::interrupt()
-                     : WalkResult::advance();
-        })
-        .wasInterrupted();
-  });
-  std::unique_ptr<Prover> shares;
-  if (hasShares)
-    shares = runWithCuts(global, local, options, comparesRanks, /*takesShares=*/true);
-  auto numFindings = [](const Prover &prover) { return prover.getProof().findings.size(); };
-  bool areShares =
-      shares && !shares->getProof().isLate && numFindings(*shares) <= numFindings(*plain);
-  if (areShares && numFindings(*shares) < numFindings(*plain)) {
-    shares->explain(options);
-    return shares->getProof();
-  }
-  // Of two answers the one that says more.
-  auto numRepairs = [](const Prover &prover) {
-    return size_t(llvm::count_if(prover.getProof().findings,
-                                 [](const Finding &finding) { return !finding.repair.empty(); }));
-  };
-  plain->explain(options);
-  if (!areShares || numRepairs(*plain) == numFindings(*plain))
-    return plain->getProof();
-  shares->explain(options);
-  return (numRepairs(*shares) > numRepairs(*plain) ? shares : plain)->getProof();
 }
 
 FailureOr<Proof> cleave::prove::prove(ModuleOp global, ModuleOp local,

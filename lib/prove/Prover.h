@@ -41,6 +41,9 @@ train::BucketOp getBucket(mlir::Operation *user, mlir::Type type);
 /// The members of a bucket that a function takes or returns in `role`.
 llvm::SmallVector<Member> getMembers(train::BucketOp bucket, Part part, train::RoleAttr role);
 
+/// Whether LOCAL puts parts together in another way than GLOBAL (Concatenation.cpp).
+bool joinsParts(mlir::ModuleOp global, mlir::ModuleOp local);
+
 class Prover {
 public:
   /// `cuts`: axes whose places are several digits. `comparesRanks`: GLOBAL is what each rank runs,
@@ -50,6 +53,8 @@ public:
       : global(global), local(local), comparesRanks(comparesRanks), cuts(cuts) {
     if (takesShares)
       terms.takeShares();
+    if (joinsParts(global, local))
+      terms.takePieces();
   }
   const AxisCuts &getMissingCuts() const { return missingCuts; }
   const Proof &getProof() const { return proof; }
@@ -57,10 +62,11 @@ public:
   mlir::LogicalResult run(const ProveOptions &options);
   /// Says where what was not proved goes wrong.
   void explain(const ProveOptions &options);
-  /// Where values cut an axis's place in two, again with as many digits. Null if it fails.
+  /// With a log, again with more digits where values cut an axis's place in two. Null if it fails.
   static std::unique_ptr<Prover> runWithCuts(mlir::ModuleOp global, mlir::ModuleOp local,
                                              const ProveOptions &options, bool comparesRanks,
                                              bool takesShares);
+  bool mayBeOfShares();
   /// With exponentials and attention as they are, and where that is no proof as shares of sums:
   /// most programs need no more than the former, which is cheaper to prove and to check.
   static mlir::FailureOr<Proof> runInBothForms(mlir::ModuleOp global, mlir::ModuleOp local,
@@ -86,6 +92,8 @@ private:
   llvm::StringMap<Argument> arguments;
   llvm::StringMap<mlir::RankedTensorType> globalTypes;
   llvm::StringMap<Tensor> globalResults;
+  /// Of the program that is walked.
+  llvm::StringMap<Tensor> stageSums;
   llvm::DenseMap<mlir::Value, Tensor> localValues, globalValues;
   llvm::DenseMap<mlir::Operation *, std::string> unknowns;
   /// Values that pass from one function to another, of LOCAL: the argument, and what was returned.
@@ -133,6 +141,8 @@ private:
   bool readNamed(llvm::StringRef name, mlir::RankedTensorType type, dist::PlacementAttr placement,
                  mlir::func::FuncOp function);
   void checkTies(llvm::ArrayRef<Part> parts);
+  /// Gives axes the digits that values lack, and says of all that is known what it is in these.
+  bool splitAxes();
   std::optional<Tensor> toLocal(Tensor value, dist::PlacementAttr placement);
   void walk(llvm::ArrayRef<Part> parts, bool isLocal, std::vector<Result> *results);
   std::optional<Tensor> contributionOf(mlir::Operation *op, Evaluator &evaluator,

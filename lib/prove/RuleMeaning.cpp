@@ -177,7 +177,9 @@ std::optional<Tensor> Evaluator::build(Operation *op, const ShardingRule &rule,
     substitute(operand, digits);
     operand = terms.normalize(std::move(operand));
   }
-  value.meaning = terms.scale(terms.sum(build(operands, extent), bound), scale);
+  auto make = [&](ArrayRef<Meaning> given) { return build(given, extent); };
+  Meaning made = terms.takesPieces() ? byCase(operands, make) : make(operands);
+  value.meaning = terms.scale(terms.sum(std::move(made), bound), scale);
   coarsen(terms, value);
   return value;
 }

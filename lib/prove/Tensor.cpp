@@ -85,10 +85,30 @@ void cleave::prove::coarsen(Terms &terms, Tensor &value) {
         visit(guard.index);
     }
   };
+  // A condition on the major digit alone is one on both.
+  auto takeBoth = [&](Var major, Var minor) {
+    int64_t size = variables.getSize(minor);
+    for (Summand &summand : value.meaning)
+      for (Guard &guard : summand.guards)
+        if (int64_t factor = guard.index.getCoefficient(major);
+            std::abs(factor) == 1 && guard.index.getCoefficient(minor) == 0)
+          // Less the minor digit, what is below the next multiple is as much as that.
+          guard = {guard.index * size + Index::of(minor, factor),
+                   guard.low * size - (factor < 0 ? size - 1 : 0),
+                   guard.high * size - (factor < 0 ? size - 1 : 0)};
+  };
   for (auto &dim : value.dims)
     for (unsigned i = 0; i + 1 < dim.size();) {
       Var major = dim[i], minor = dim[i + 1];
-      bool fits = true;
+      bool fits = true, isRead = false;
+      for (const Summand &summand : value.meaning)
+        for (const Index &index : summand.reference.indices) {
+          fits &=
+              index.getCoefficient(major) == index.getCoefficient(minor) * variables.getSize(minor);
+          isRead |= index.getCoefficient(minor) != 0;
+        }
+      if (terms.takesPieces() && fits && isRead)
+        takeBoth(major, minor);
       forEach([&](Index &index) {
         fits &=
             index.getCoefficient(major) == index.getCoefficient(minor) * variables.getSize(minor);

@@ -125,6 +125,8 @@ struct Term {
   /// their terms. 0 of others.
   unsigned numSummands = 0;
   TermId lastTerm = 0;
+  /// By digit, whether a condition inside depends on it; empty where none does.
+  llvm::SmallVector<bool, 4> hasConditions;
 };
 
 class Terms {
@@ -187,6 +189,9 @@ public:
   /// Whether no rank receives more rows than it has room for: a run in which one does ends.
   void assumeRoom() { hasRoom = true; }
   bool assumesRoom() const { return hasRoom; }
+  /// Whether concatenations are sums of parts (Concatenation.cpp).
+  void takePieces() { arePieces = true; }
+  bool takesPieces() const { return arePieces; }
 
   /// Merges digits among `vars` that all of `indices` use as one, and rewrites these; `outer` has
   /// each digit that remains as a combination of those before.
@@ -201,7 +206,7 @@ private:
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   bool late = false;
   std::optional<Lemma> broken;
-  bool areShares = false, hasRoom = false;
+  bool areShares = false, hasRoom = false, arePieces = false;
   unsigned sinceLook = 0;
 
   TermId intern(llvm::StringRef key, Term term);
@@ -210,9 +215,31 @@ private:
   void normalizeSummand(Summand summand, Meaning &result);
   /// Whether the guards may hold; drops those that always do.
   bool simplifyGuards(Summand &summand);
+  bool solveGuards(Summand &summand);
+  std::optional<Guard> equationOf(const Guard &guard) const;
+  bool equatePlaces(Summand &summand);
+  bool dropImplied(Summand &summand);
+  void findConditions(Term &term) const;
+  /// An index of a reference, and the size of the digit that it is.
+  struct Use {
+    Index *index;
+    int64_t size;
+  };
+  void collectUses(Reference &reference, llvm::SmallVectorImpl<Use> &uses);
+  void extendDigits(llvm::ArrayRef<Use> uses, llvm::SmallVectorImpl<Var> &vars,
+                    llvm::DenseMap<Var, Index> &outer);
   bool dropChoices(Summand &summand);
   bool pushInwards(const Summand &summand, Meaning &result);
   bool narrow(const Summand &summand, Meaning &result);
+  bool isPartOfParts(const Reference &reference) const;
+  Meaning makeAt(const Reference &reference);
+  Meaning partOfParts(const Reference &reference);
+  /// What parts of terms are, by term and indices, at digits of their own.
+  struct KnownPart {
+    llvm::SmallVector<Var> digits;
+    Meaning meaning;
+  };
+  llvm::StringMap<KnownPart> knownParts;
   Meaning instantiate(const Reference &reference, const Substitution &digits);
   bool isWholeSum(const Summand &summand) const;
   bool isFolded(const Summand &summand) const;

@@ -290,10 +290,6 @@ def _grid(b):
     return b.done((b.div(part, norm), "dp=0 tp=0"), (norm, ""), (b.sum(h, dim=0), "dp=P"))
 
 
-# Right, and not proved today: parts that are concatenated.
-UNPROVED = ("bucket", "fused")
-
-
 def programs():
     """Pairs of the program of one device and that of a rank."""
     return [

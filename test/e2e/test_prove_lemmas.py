@@ -11,21 +11,23 @@ import lemma_cases
 import lemma_cases_of_data  # noqa: F401: adds cases
 import lemma_cases_of_experts  # noqa: F401
 import lemma_cases_of_masks  # noqa: F401
+import lemma_cases_of_parts
 import lemma_cases_of_ranks  # noqa: F401
 import lemma_cases_of_rings  # noqa: F401
 import lemma_programs
 import pytest
 from combinations_cover import run_all, seed
 
-SHARES = "lemma_cases_of_rings", "lemma_cases_of_masks"
+# What the checker does not replay.
+PARTS = lemma_cases_of_parts.__name__
+SHARES = "lemma_cases_of_rings", "lemma_cases_of_masks", PARTS
 
 
 class Cases:
     """All cases as two programs, whose functions have the same names, and what PyTorch says of them."""
 
-    def __init__(self, folder):
+    def __init__(self):
         self.names, self.gap, self.texts = {}, {}, {}
-        texts = {"global": "", "local": lemma_programs.print_mesh()}
         for lemma, (write, shapes) in lemma_cases.CASES.items():
             for i, shape in enumerate(shapes):
                 for kind in ("right", "wrong"):
@@ -38,12 +40,6 @@ class Cases:
                     self.names[name] = lemma
                     self.gap[name] = lemma_programs.difference(ranks, whole)
                     self.texts[name] = whole.text(), ranks.text()
-                    texts["global"] += whole.text()
-                    texts["local"] += ranks.text()
-        self.paths = []
-        for name, text in texts.items():
-            self.paths.append(folder / f"{name}.mlir")
-            self.paths[-1].write_text(text)
 
     def write(self, names, folder):
         """The programs of these functions alone."""
@@ -57,8 +53,8 @@ class Cases:
 
 
 @pytest.fixture(scope="module")
-def cases(tmp_path_factory):
-    return Cases(tmp_path_factory.mktemp("lemmas"))
+def cases():
+    return Cases()
 
 
 @pytest.fixture(scope="module")
@@ -70,10 +66,14 @@ def proved(build_dir, cases, tmp_path_factory):
 
     @functools.cache
     def run(*options, lemma=None):
-        names, paths = list(cases.names), cases.paths
         if lemma:
-            names = list(dict.fromkeys([*cases.of(lemma, "right"), *cases.of(lemma, "wrong"), other]))
-            paths = cases.write(names, folder)
+            return of(list(dict.fromkeys([*cases.of(lemma, "right"), *cases.of(lemma, "wrong"), other])), options)
+        # Parts that are put together are taken as such in all of a program, or nowhere.
+        parts = [name for name, own in cases.names.items() if lemma_cases.CASES[own][0].__module__ == PARTS]
+        return of([name for name in cases.names if name not in parts], options) | of([*parts, other], options)
+
+    def of(names, options):
+        paths = cases.write(names, folder)
         result = subprocess.run(
             [build_dir / "bin" / "cleave-prove", *paths, "--json", "--execute=false", *options],
             capture_output=True, text=True, timeout=120,

@@ -69,7 +69,7 @@ def test_no_mutant_that_differs_is_proved(build_dir, tmp_path, pair):
     kinds, mutants = zip(*made, strict=True)
     alone = on_one_rank(whole)
     proved = prove(build_dir, tmp_path, alone, mutants)
-    assert proved[0] == (whole.name not in local_pairs.UNPROVED), "the program itself"
+    assert proved[0], "the program itself"
 
     tensors = [local_pairs.arguments(whole, i) for i in range(3)]
     expected = [[values[0] for values in local_programs.run(alone, given)[1]] for given in tensors]

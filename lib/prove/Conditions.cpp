@@ -1,0 +1,218 @@
+//===- Conditions.cpp - conditions on places ---------------------------------===//
+//
+// A condition is an interval in which an index lies. What always holds is dropped, what says which
+// value a summed digit has leaves one term of the sum, and what speaks of several digits speaks of
+// one, where it can.
+//
+//===----------------------------------------------------------------------===//
+
+#include "lib/prove/Term.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <numeric>
+
+using namespace cleave::prove;
+using llvm::ArrayRef;
+using llvm::SmallVector;
+using llvm::SmallVectorImpl;
+
+/// Takes constants out of guards, and makes those of one index one. `takesSigns`: those of the
+/// index with the other sign, too.
+static void uniteGuards(SmallVectorImpl<Guard> &guards, bool takesSigns) {
+  SmallVector<Guard> united;
+  for (Guard guard : guards) {
+    int64_t constant = guard.index.getConstant();
+    guard = {guard.index - Index(constant), guard.low - constant, guard.high - constant};
+    if (takesSigns && !guard.index.isConstant() && guard.index.getParts()[0].coefficient < 0)
+      guard = {guard.index * -1, 1 - guard.high, 1 - guard.low};
+    auto *same = llvm::find_if(united, [&](const Guard &g) { return g.index == guard.index; });
+    if (same == united.end()) {
+      united.push_back(std::move(guard));
+      continue;
+    }
+    same->low = std::max(same->low, guard.low);
+    same->high = std::min(same->high, guard.high);
+  }
+  guards.assign(united.begin(), united.end());
+}
+
+static int64_t divideDown(int64_t number, int64_t by) {
+  return number >= 0 ? number / by : -((by - 1 - number) / by);
+}
+
+/// A condition on a number of several digits that begins and ends at multiples of the minor ones is
+/// one on the major ones.
+static void takeMajor(Guard &guard, const Variables &variables) {
+  SmallVector<Index::Part, 4> parts(guard.index.getParts());
+  llvm::sort(parts, [](const auto &a, const auto &b) {
+    return std::abs(a.coefficient) > std::abs(b.coefficient);
+  });
+  int64_t unit = 0;
+  Index major, minor = guard.index;
+  for (const Index::Part &part : parts) {
+    unit = std::gcd(unit, std::abs(part.coefficient));
+    major = major + Index::of(part.var, part.coefficient);
+    minor = minor - Index::of(part.var, part.coefficient);
+    auto [least, greatest] = variables.getRange(minor);
+    // What is taken off counts from the next multiple.
+    int64_t rest = least < 0 ? unit - 1 : 0;
+    if (unit == 1 || least < -rest || greatest >= unit - rest || (guard.low + rest) % unit ||
+        (guard.high + rest) % unit)
+      continue;
+    Index scaled;
+    for (const Index::Part &digit : major.getParts())
+      scaled = scaled + Index::of(digit.var, digit.coefficient / unit);
+    guard = {scaled, (guard.low + rest) / unit, (guard.high + rest) / unit};
+    return;
+  }
+}
+
+bool Terms::simplifyGuards(Summand &summand) {
+  do
+    if (!solveGuards(summand))
+      return false;
+  while (arePieces && equatePlaces(summand));
+  return !arePieces || dropImplied(summand);
+}
+
+/// Whether they may hold: what always does is dropped, and what fixes a digit of a sum is solved.
+bool Terms::solveGuards(Summand &summand) {
+  if (arePieces && !breaks(Lemma::ConditionOnDigits)) {
+    uniteGuards(summand.guards, arePieces);
+    for (Guard &guard : summand.guards)
+      takeMajor(guard, variables);
+  }
+  uniteGuards(summand.guards, arePieces);
+  for (unsigned i = 0; i < summand.guards.size();) {
+    Guard &guard = summand.guards[i];
+    auto [least, greatest] = variables.getRange(guard.index);
+    // Of two that mean the same there is one form.
+    guard.low = std::max(guard.low, least);
+    guard.high = std::min(guard.high, greatest + 1);
+    if (guard.low >= guard.high)
+      return false;
+    if (least >= guard.low && (greatest < guard.high || breaks(Lemma::ConditionHolds))) {
+      summand.guards.erase(summand.guards.begin() + i);
+      continue;
+    }
+    // An equation that gives a bound digit: the sum over it has one term.
+    bool isSolved = false;
+    if (guard.high == guard.low + 1) {
+      for (const Index::Part &part : guard.index.getParts()) {
+        auto *bound = llvm::find(summand.bound, part.var);
+        if (bound == summand.bound.end() || std::abs(part.coefficient) != 1)
+          continue;
+        Index rest = guard.index - Index::of(part.var, part.coefficient) - Index(guard.low);
+        Index solution = rest * -part.coefficient;
+        int64_t size = variables.getSize(part.var);
+        Substitution digits;
+        digits[part.var] = solution;
+        summand.bound.erase(bound);
+        guard = {breaks(Lemma::ConditionSolved) ? Index() : solution, 0, size};
+        Meaning one{std::move(summand)};
+        substitute(one, digits);
+        summand = std::move(one.front());
+        isSolved = true;
+        break;
+      }
+    }
+    if (isSolved) {
+      uniteGuards(summand.guards, arePieces);
+      i = 0;
+    } else {
+      ++i;
+    }
+  }
+  return true;
+}
+
+/// The equation between places that a condition is, or that follows from it: of a number of several
+/// digits that lies in one block of the minor ones, the major ones are known.
+std::optional<Guard> Terms::equationOf(const Guard &guard) const {
+  if (guard.high == guard.low + 1)
+    return guard;
+  SmallVector<Index::Part, 4> parts(guard.index.getParts());
+  llvm::sort(parts, [](const auto &a, const auto &b) {
+    return std::abs(a.coefficient) > std::abs(b.coefficient);
+  });
+  int64_t unit = 0;
+  Index major, minor = guard.index;
+  for (const Index::Part &part : parts) {
+    unit = std::gcd(unit, std::abs(part.coefficient));
+    major = major + Index::of(part.var, part.coefficient);
+    minor = minor - Index::of(part.var, part.coefficient);
+    auto [least, greatest] = variables.getRange(minor);
+    int64_t block = divideDown(guard.low, unit);
+    if (least < 0 || greatest >= unit || divideDown(guard.high - 1, unit) != block ||
+        breaks(Lemma::ConditionOnDigits))
+      continue;
+    Index scaled;
+    for (const Index::Part &digit : major.getParts())
+      scaled = scaled + Index::of(digit.var, digit.coefficient / unit);
+    return Guard{scaled, block, block + 1};
+  }
+  return std::nullopt;
+}
+
+/// Where a condition says that a place is another one, the other one stands for it in all else.
+bool Terms::equatePlaces(Summand &summand) {
+  for (unsigned i = 0; i < summand.guards.size(); ++i) {
+    std::optional<Guard> equation = equationOf(summand.guards[i]);
+    // What is at one place stays a value at any place.
+    if (!equation || equation->index.getParts().size() < 2)
+      continue;
+    // The digit that was made first, as those of ranks' places are.
+    auto known = llvm::find_if(equation->index.getParts(), [](const Index::Part &part) {
+      return std::abs(part.coefficient) == 1;
+    });
+    if (known == equation->index.getParts().end())
+      continue;
+    Var var = known->var;
+    Index rest = equation->index - Index::of(var, known->coefficient) - Index(equation->low);
+    auto mentions = [&](const Index &index) { return index.getCoefficient(var) != 0; };
+    bool isUsed = llvm::any_of(summand.reference.indices, mentions);
+    for (unsigned j = 0; j < summand.guards.size(); ++j)
+      isUsed |= j != i && mentions(summand.guards[j].index);
+    if (!isUsed)
+      continue;
+    Substitution digits;
+    digits[var] = breaks(Lemma::EqualPlaces) ? Index() : rest * -known->coefficient;
+    Guard own = summand.guards[i];
+    Meaning one{std::move(summand)};
+    substitute(one, digits);
+    summand = std::move(one.front());
+    summand.guards[i] = std::move(own);
+    return true;
+  }
+  return false;
+}
+
+/// Drops what an equation between places implies; false where it contradicts it.
+bool Terms::dropImplied(Summand &summand) {
+  for (unsigned i = 0; i < summand.guards.size(); ++i) {
+    std::optional<Guard> equation = equationOf(summand.guards[i]);
+    if (!equation)
+      continue;
+    for (const Index::Part &part : equation->index.getParts()) {
+      if (std::abs(part.coefficient) != 1)
+        continue;
+      Index rest = equation->index - Index::of(part.var, part.coefficient) - Index(equation->low);
+      auto [least, greatest] = variables.getRange(rest * -part.coefficient);
+      least = std::max<int64_t>(least, 0);
+      greatest = std::min(greatest, variables.getSize(part.var) - 1);
+      for (unsigned j = 0; j < summand.guards.size(); ++j) {
+        const Guard &guard = summand.guards[j];
+        if (j == i || guard.index != Index::of(part.var))
+          continue;
+        if (greatest < guard.low || least >= guard.high)
+          return false;
+        if (least < guard.low || greatest >= guard.high)
+          continue;
+        summand.guards.erase(summand.guards.begin() + j);
+        return dropImplied(summand);
+      }
+    }
+  }
+  return true;
+}

@@ -1,0 +1,128 @@
+//===- Forms.cpp - the forms in which a proof is tried ----------------------===//
+//
+// Most programs are proved with exponentials, softmax and attention as they are. Where that is no
+// proof, and they may be what is missing, they are taken as shares of sums.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/aten/ops/Arithmetic.h"
+#include "dialects/aten/ops/Indexing.h"
+#include "dialects/aten/ops/Softmax.h"
+#include "lib/prove/Blame.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::prove;
+
+/// Whether shares of sums say more of what the op makes.
+static bool isOfShares(Operation *op) {
+  StringRef name = op->getName().stripDialect();
+  return llvm::any_of(ArrayRef<StringRef>{"exp", "log", "softmax", "attention", "max"},
+                      [&](StringRef part) { return name.contains(part); }) &&
+         !name.contains("expand") && !name.contains("logical");
+}
+
+/// Whether shares of sums may prove what is not proved without them. Not so if each value of GLOBAL
+/// that LOCAL has not, though it has what that is made of, is made and used far from them. Where
+/// LOCAL has all, its own ops may do nothing.
+bool Prover::mayBeOfShares() {
+  bool hasShares = false;
+  for (ModuleOp module : {global, local}) {
+    WalkResult moves = module.walk([&](Operation *op) {
+      hasShares |= isa<aten::ExpOp, aten::SoftmaxBackwardDataOp>(op);
+      return isa<aten::IndexSelectOp, dist::ShiftOp>(op) ? WalkResult::interrupt()
+                                                         : WalkResult::advance();
+    });
+    if (moves.wasInterrupted())
+      return true;
+  }
+  if (!hasShares)
+    return false;
+  Rational first;
+  llvm::StringSet<> found;
+  for (const auto &[value, tensor] : localValues)
+    found.insert(signatureOf(tensor.meaning, first));
+  auto isMissing = [&](mlir::Value value) {
+    auto made = globalValues.find(value);
+    return made != globalValues.end() && tensorOf(value.getType()) &&
+           !found.contains(signatureOf(made->second.meaning, first));
+  };
+  llvm::SmallDenseSet<mlir::Value> missing;
+  SmallVector<std::pair<Operation *, unsigned>> reached;
+  llvm::SmallDenseSet<Operation *> seen;
+  global.walk([&](Operation *op) {
+    if (op->getNumResults() == 0 || llvm::none_of(op->getResults(), isMissing))
+      return;
+    missing.insert(op->result_begin(), op->result_end());
+    if (llvm::none_of(op->getOperands(),
+                      [&](mlir::Value operand) { return missing.contains(operand); })) {
+      seen.insert(op);
+      reached.push_back({op, 0});
+    }
+  });
+  constexpr unsigned kNear = 6;
+  for (unsigned i = 0; i < reached.size(); ++i) {
+    auto [op, steps] = reached[i];
+    if (isOfShares(op))
+      return true;
+    if (steps < kNear)
+      for (Operation *user : op->getUsers())
+        if (seen.insert(user).second)
+          reached.push_back({user, steps + 1});
+  }
+  return reached.empty();
+}
+
+std::unique_ptr<Prover> Prover::runWithCuts(ModuleOp global, ModuleOp local,
+                                            const ProveOptions &options, bool comparesRanks,
+                                            bool takesShares) {
+  AxisCuts cuts;
+  // Few cuts are enough.
+  constexpr unsigned kRuns = 4;
+  for (unsigned run = 1;; ++run) {
+    auto prover = std::make_unique<Prover>(global, local, cuts, comparesRanks, takesShares);
+    if (failed(prover->run(options)))
+      return nullptr;
+    size_t before = 0, after = 0;
+    for (const auto &entry : cuts)
+      before += entry.second.size();
+    for (const auto &[name, strides] : prover->getMissingCuts())
+      cuts[name].insert(strides.begin(), strides.end());
+    for (const auto &entry : cuts)
+      after += entry.second.size();
+    const Proof &proof = prover->getProof();
+    if (proof.isProved || proof.isLate || before == after || run == kRuns)
+      return prover;
+  }
+}
+
+FailureOr<Proof> Prover::runInBothForms(ModuleOp global, ModuleOp local,
+                                        const ProveOptions &options, bool comparesRanks) {
+  std::unique_ptr<Prover> plain =
+      runWithCuts(global, local, options, comparesRanks, /*takesShares=*/false);
+  if (!plain)
+    return failure();
+  if (const Proof &proof = plain->getProof();
+      proof.isProved || proof.isLate || !proof.outOfScope.empty())
+    return proof;
+  std::unique_ptr<Prover> shares;
+  if (plain->mayBeOfShares())
+    shares = runWithCuts(global, local, options, comparesRanks, /*takesShares=*/true);
+  auto numFindings = [](const Prover &prover) { return prover.getProof().findings.size(); };
+  bool areShares =
+      shares && !shares->getProof().isLate && numFindings(*shares) <= numFindings(*plain);
+  if (areShares && numFindings(*shares) < numFindings(*plain)) {
+    shares->explain(options);
+    return shares->getProof();
+  }
+  // Of two answers the one that says more.
+  auto numRepairs = [](const Prover &prover) {
+    return size_t(llvm::count_if(prover.getProof().findings,
+                                 [](const Finding &finding) { return !finding.repair.empty(); }));
+  };
+  plain->explain(options);
+  if (!areShares || numRepairs(*plain) == numFindings(*plain))
+    return plain->getProof();
+  shares->explain(options);
+  return (numRepairs(*shares) > numRepairs(*plain) ? shares : plain)->getProof();
+}

@@ -1,0 +1,287 @@
+//===- Summands.cpp - the normal form of one summand -------------------------===//
+//
+// Sums over digits move inwards through what is linear, and what is taken at a part of its places
+// is made of such parts.
+//
+//===----------------------------------------------------------------------===//
+
+#include "lib/prove/TermText.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cmath>
+
+using namespace cleave::prove;
+using llvm::ArrayRef;
+using llvm::SmallVector;
+
+Meaning Terms::instantiate(const Reference &reference, const Substitution &digits) {
+  Summand summand;
+  summand.reference = reference;
+  Meaning meaning{std::move(summand)};
+  substitute(meaning, digits);
+  return meaning;
+}
+
+bool Terms::pushInwards(const Summand &summand, Meaning &result) {
+  const Term &term = terms[summand.reference.term];
+  auto linear = ArrayRef(term.core.linear);
+  const SmallVector<unsigned, 2> all{0};
+  if (breaks(Lemma::SumInwards) && term.operands.size() == 1)
+    linear = all;
+  if (term.kind != Term::Kind::Op || linear.empty())
+    return false;
+  ArrayRef<Index> indices = summand.reference.indices;
+  for (Var var : summand.bound) {
+    if (llvm::any_of(summand.guards,
+                     [&](const Guard &guard) { return guard.index.getCoefficient(var) != 0; }) ||
+        llvm::any_of(indices.drop_front(term.numKept),
+                     [&](const Index &index) { return index.getCoefficient(var) != 0; }))
+      continue;
+    auto mentions = [&](unsigned operand) {
+      return llvm::any_of(term.operands[operand].indices, [&](const Index &index) {
+        return llvm::any_of(index.getParts(), [&](const Index::Part &part) {
+          return part.var < term.numKept && indices[part.var].getCoefficient(var) != 0;
+        });
+      });
+    };
+    SmallVector<unsigned, 2> users;
+    for (unsigned i = 0; i < term.operands.size(); ++i)
+      if (mentions(i))
+        users.push_back(i);
+    const auto *group = llvm::find_if(linear, [&](ArrayRef<unsigned> operands) {
+      return llvm::all_of(users, [&](unsigned i) { return llvm::is_contained(operands, i); });
+    });
+    if (group == linear.end())
+      continue;
+
+    Substitution digits;
+    for (unsigned i = 0; i < term.numKept; ++i)
+      digits[i] = indices[i];
+    SmallVector<SmallVector<Var, 2>> read;
+    for (auto [i, size] : llvm::enumerate(term.readSizes)) {
+      Var fresh = variables.make(size);
+      read.resize(std::max<size_t>(read.size(), term.readGroups[i] + 1));
+      read[term.readGroups[i]].push_back(fresh);
+      digits[term.sizes.size() + i] = Index::of(fresh);
+    }
+    std::vector<Meaning> operands;
+    for (auto [i, operand] : llvm::enumerate(term.operands)) {
+      operands.push_back(instantiate(operand, digits));
+      operands.back() = llvm::is_contained(*group, unsigned(i))
+                            ? sum(std::move(operands.back()), var)
+                            : normalize(std::move(operands.back()));
+    }
+    Core core = term.core;
+    core.linear.assign(linear.begin(), linear.end());
+    Meaning pushed = apply(core, operands, read, indices.drop_front(term.numKept),
+                           ArrayRef(term.sizes).drop_front(term.numKept));
+    for (Summand &part : pushed) {
+      part.coefficient *= summand.coefficient;
+      for (Var other : summand.bound)
+        if (other != var)
+          part.bound.push_back(other);
+      llvm::append_range(part.guards, summand.guards);
+      normalizeSummand(std::move(part), result);
+    }
+    return true;
+  }
+  return false;
+}
+
+/// Drops a bound digit that only one guard uses, where this holds for at most one of its values,
+/// and for one wherever the rest is in an interval.
+bool Terms::dropChoices(Summand &summand) {
+  bool drops = false;
+  llvm::erase_if(summand.bound, [&](Var var) {
+    auto mentions = [&](const Index &index) { return index.getCoefficient(var) != 0; };
+    auto uses = [&](const Guard &guard) { return mentions(guard.index); };
+    if (llvm::any_of(summand.reference.indices, mentions) ||
+        llvm::count_if(summand.guards, uses) != 1)
+      return false;
+    auto *guard = llvm::find_if(summand.guards, uses);
+    int64_t stride = guard->index.getCoefficient(var), width = guard->high - guard->low;
+    if (std::abs(stride) != width || breaks(Lemma::ConditionChosen))
+      return false;
+    // The multiple of the width that brings the rest between the bounds.
+    int64_t last = width * (variables.getSize(var) - 1);
+    guard->index = guard->index - Index::of(var, stride);
+    (stride < 0 ? guard->high : guard->low) += stride < 0 ? last : -last;
+    drops = true;
+    return true;
+  });
+  return drops;
+}
+
+/// Whether it is an op's value at a part of places on which conditions inside of it depend: there
+/// it may be a simpler one.
+bool Terms::isPartOfParts(const Reference &reference) const {
+  const Term &term = terms[reference.term];
+  if (term.kind != Term::Kind::Op)
+    return false;
+  for (auto [i, depends] : llvm::enumerate(term.hasConditions))
+    if (depends && variables.getRange(reference.indices[i]) !=
+                       std::pair<int64_t, int64_t>(0, term.sizes[i] - 1))
+      return true;
+  return false;
+}
+
+/// The op applied again, to its operands as they are at these indices.
+Meaning Terms::makeAt(const Reference &reference) {
+  const Term &term = terms[reference.term];
+  SmallVector<Var> vars;
+  std::vector<Meaning> operands = getOperands(reference, &vars);
+  SmallVector<SmallVector<Var, 2>> read;
+  for (auto [var, group] : llvm::zip(vars, term.readGroups)) {
+    read.resize(std::max<size_t>(read.size(), group + 1));
+    read[group].push_back(var);
+  }
+  ArrayRef<Index> indices = reference.indices;
+  return apply(term.core, operands, read, indices.drop_front(term.numKept),
+               ArrayRef(term.sizes).drop_front(term.numKept));
+}
+
+/// The same, found once for all indices that differ only in their digits: many values of a deep
+/// program depend on one.
+Meaning Terms::partOfParts(const Reference &reference) {
+  std::string key;
+  llvm::raw_string_ostream os(key);
+  os << reference.term;
+  Names names;
+  unsigned next = 0;
+  SmallVector<Var> digits;
+  for (const Index &index : reference.indices) {
+    for (const Index::Part &part : index.getParts()) {
+      if (names.try_emplace(part.var, next).second) {
+        ++next;
+        digits.push_back(part.var);
+      }
+      os << ' ' << part.coefficient << '*' << names.lookup(part.var) << ':'
+         << variables.getSize(part.var);
+    }
+    os << '+' << index.getConstant() << ';';
+  }
+  auto found = knownParts.find(key);
+  if (found == knownParts.end()) {
+    KnownPart part;
+    Substitution own;
+    for (Var digit : digits) {
+      part.digits.push_back(variables.make(variables.getSize(digit)));
+      own[digit] = Index::of(part.digits.back());
+    }
+    Reference there = reference;
+    for (Index &index : there.indices)
+      index = substitute(index, own);
+    for (Summand &summand : makeAt(there))
+      normalizeSummand(std::move(summand), part.meaning);
+    found = knownParts.try_emplace(key, std::move(part)).first;
+  }
+  Meaning meaning = found->second.meaning;
+  Substitution given;
+  for (auto [own, digit] : llvm::zip(found->second.digits, digits))
+    given[own] = Index::of(digit);
+  for (Summand &summand : meaning) {
+    Substitution all = given;
+    for (Var &bound : summand.bound) {
+      Var fresh = variables.make(variables.getSize(bound));
+      all[bound] = Index::of(fresh);
+      bound = fresh;
+    }
+    Meaning one{std::move(summand)};
+    substitute(one, all);
+    summand = std::move(one.front());
+  }
+  return meaning;
+}
+
+/// Of what says which row is named, a part of the rows is that of these rows; and so it is of what
+/// is made of parts that were put together.
+bool Terms::narrow(const Summand &summand, Meaning &result) {
+  const Reference &reference = summand.reference;
+  const Term &term = terms[reference.term];
+  auto isIndicator = [&](TermId id) { return terms[id].core.tag == Core::Tag::IsZero; };
+  auto isOfRows = [&] {
+    return !breaks(Lemma::RowsOfPart) && term.kind == Term::Kind::Op && term.readSizes.empty() &&
+           term.numKept == term.sizes.size() &&
+           (isIndicator(reference.term) ||
+            (term.core.isProduct &&
+             llvm::any_of(term.operands,
+                          [&](const Reference &operand) { return isIndicator(operand.term); }))) &&
+           !llvm::all_of(llvm::zip(term.sizes, reference.indices), [&](auto entry) {
+             auto [size, index] = entry;
+             return variables.getRange(index) == std::pair<int64_t, int64_t>(0, size - 1);
+           });
+  };
+  bool isPart = isPartOfParts(reference);
+  if (!isPart && !isOfRows())
+    return false;
+  for (Summand &part : isPart ? partOfParts(reference) : makeAt(reference)) {
+    part.coefficient *= summand.coefficient;
+    llvm::append_range(part.bound, summand.bound);
+    llvm::append_range(part.guards, summand.guards);
+    normalizeSummand(std::move(part), result);
+  }
+  return true;
+}
+
+void Terms::normalizeSummand(Summand summand, Meaning &result) {
+  // A digit of one value is 0.
+  auto dropSingles = [&](Index &index) {
+    for (const Index::Part &part : SmallVector<Index::Part, 4>(index.getParts()))
+      if (variables.getSize(part.var) == 1)
+        index = index - Index::of(part.var, part.coefficient);
+  };
+  llvm::for_each(summand.reference.indices, dropSingles);
+  for (Guard &guard : summand.guards)
+    dropSingles(guard.index);
+  if (summand.coefficient == Rational(0) || isLate() || !simplifyGuards(summand))
+    return;
+  Reference &reference = summand.reference;
+
+  if (terms[reference.term].kind == Term::Kind::Sum) {
+    bool isNormal = isWholeSum(summand);
+    Meaning parts;
+    unfold(summand, parts);
+    for (Summand &part : parts) {
+      // In other digits it is as normal as it was.
+      if (isNormal && terms[part.reference.term].kind != Term::Kind::Sum) {
+        result.push_back(std::move(part));
+        continue;
+      }
+      llvm::append_range(part.bound, summand.bound);
+      llvm::append_range(part.guards, summand.guards);
+      normalizeSummand(std::move(part), result);
+    }
+    return;
+  }
+
+  auto isUsed = [&](Var var) {
+    auto mentions = [&](const Index &index) { return index.getCoefficient(var) != 0; };
+    return llvm::any_of(reference.indices, mentions) ||
+           llvm::any_of(summand.guards, [&](const Guard &guard) { return mentions(guard.index); });
+  };
+  if (dropChoices(summand) && !simplifyGuards(summand))
+    return;
+  llvm::erase_if(summand.bound, [&](Var var) {
+    if (isUsed(var))
+      return false;
+    if (!breaks(Lemma::SumOfUnused))
+      summand.coefficient *= Rational(variables.getSize(var));
+    return true;
+  });
+
+  if (summand.bound.size() > 1) {
+    SmallVector<Index *> indices;
+    for (Index &index : reference.indices)
+      indices.push_back(&index);
+    for (Guard &guard : summand.guards)
+      indices.push_back(&guard.index);
+    SmallVector<Var> bound(ArrayRef<Var>(summand.bound));
+    llvm::DenseMap<Var, Index> outer;
+    mergeDigits(indices, bound, outer);
+    summand.bound.assign(bound.begin(), bound.end());
+  }
+  if ((!summand.bound.empty() && pushInwards(summand, result)) || narrow(summand, result))
+    return;
+  result.push_back(std::move(summand));
+}

@@ -1,0 +1,45 @@
+"""Lemmas of what is put together of parts: the prover uses them where a program of ranks concatenates what the one of
+one device does not."""
+
+from lemma_cases import AXES, lemma, on
+from lemma_programs import MESH
+
+
+@lemma("concatenation", *AXES)
+def second_part(f, axes, shape):
+    """What was put behind another part is there; wrong where the first one is taken."""
+    x, y = f.argument(shape, on(axes)), f.argument(shape, on(axes))
+    if not f.local:
+        return f.give(f.aten("tanh", y), on(axes))
+    own = shape[0] // f.ranks(*axes.split())
+    both = f.aten("tanh", f.aten("cat", x, y, dim=0))
+    f.give(f.aten("slice", both, dim=0, start=0 if f.wrong else own, end=own if f.wrong else 2 * own), on(axes))
+
+
+RINGS = [("dp", 2, 3), ("tp", 2, 5), ("cp", 3, 1), ("dp", 1, 4), ("cp", 2, 2)]
+
+
+def rows_of_a_ring(f, axis, own, width):
+    """Blocks that came round a ring, put where they belong; wrong where they went the other way."""
+    ranks = MESH[axis]
+    x, w = f.argument((ranks * own, width), on(axis)), f.argument((width, 3))
+    if not f.local:
+        return f.give(f.aten("mm", x, w))
+    blocks = []
+    for _ in range(ranks):
+        blocks.append(f.aten("mm", x, w))
+        x = f.shift(x, axis, -1 if f.wrong else 1)
+    split = f.aten("view", f.aten("cat", *blocks, dim=0), size=[ranks, own, 3])
+    before = f.aten("sub", f.axis_index(axis), f.aten("arange_start", start=0, end=ranks))
+    order = f.aten("where", f.aten("lt_scalar", before, other=0), f.aten("add_scalar", before, other=ranks), before)
+    f.give(f.aten("view", f.aten("index_select", split, order, dim=0), size=[ranks * own, 3]))
+
+
+@lemma("condition-on-digits", *RINGS)
+def blocks_of_a_ring(f, axis, own, width):
+    rows_of_a_ring(f, axis, own, width)
+
+
+@lemma("equal-places", *RINGS)
+def places_of_a_ring(f, axis, own, width):
+    rows_of_a_ring(f, axis, own, width)
