@@ -22,6 +22,11 @@ static int64_t dimOf(aten::CatOp op) {
   return dim + (dim < 0 ? tensorOf(op->getResult(0).getType()).getRank() : 0);
 }
 
+/// Integers count, or are places: their parts are put together as such (CountMeaning.cpp).
+static bool isOfNumbers(aten::CatOp op) {
+  return isa<FloatType>(tensorOf(op->getResult(0).getType()).getElementType());
+}
+
 bool cleave::prove::joinsParts(ModuleOp global, ModuleOp local) {
   auto sizesOf = [](aten::CatOp op) {
     SmallVector<int64_t> sizes;
@@ -45,7 +50,8 @@ bool cleave::prove::joinsParts(ModuleOp global, ModuleOp local) {
   global.walk([&](aten::CatOp op) { known.insert(sizesOf(op)); });
   return local
       .walk([&](aten::CatOp op) {
-        return known.count(sizesOf(op)) ? WalkResult::advance() : WalkResult::interrupt();
+        return !isOfNumbers(op) || known.count(sizesOf(op)) ? WalkResult::advance()
+                                                            : WalkResult::interrupt();
       })
       .wasInterrupted();
 }
@@ -59,6 +65,8 @@ constexpr unsigned kMostParts = 128;
 
 std::optional<Tensor> Evaluator::concatenate(Operation *op, ArrayRef<const Tensor *> operands) {
   RankedTensorType type = tensorOf(op->getResult(0).getType());
+  if (!isOfNumbers(cast<aten::CatOp>(op)))
+    return std::nullopt;
   int64_t dim = dimOf(cast<aten::CatOp>(op)), unit = 0;
   std::vector<Tensor> parts;
   SmallVector<int64_t> sizes;
