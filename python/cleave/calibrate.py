@@ -268,10 +268,15 @@ class Fit:
         scales = numpy.full(count, START_PRIOR)
         for i, constant in enumerate(self.files.constants):
             parent = self.files.relative(constant)
-            values[i] = positions[i] - (constant.start if parent is None else positions[parent])
-            if parent is not None:
-                slopes[i, parent] = -1
-                scales[i] = RELATIVE_PRIOR
+            if parent is None:
+                values[i] = positions[i] - constant.start
+                continue
+            # The relative's value, on the scale of these bounds, which may be others.
+            relative = self.files.constants[parent]
+            there, beyond = (constant.position(relative.value(positions[parent] + step)) for step in (0, STEP))
+            values[i] = positions[i] - there
+            slopes[i, parent] = (there - beyond) / STEP
+            scales[i] = RELATIVE_PRIOR
         return scales * values, scales[:, None] * slopes
 
     def cost(self, residuals, positions):

@@ -150,6 +150,21 @@ def test_a_profile_decides_what_runs_leave_open(tmp_path, devices):
     assert errors[1] < 0.03 and errors[1] < errors[0]
 
 
+def test_a_device_without_rows_has_its_relatives_value(tmp_path, devices):
+    """Also where its bounds are others."""
+    item = json.loads((devices / "a100.json").read_text(encoding="utf-8"))
+    child = item | {"device": "child", "relative": "a100"}
+    child["constants"] = {"matrix_efficiency_16bit": dict(item["constants"]["matrix_efficiency_16bit"], lower=0.05)}
+    (devices / "child.json").write_text(json.dumps(child), encoding="utf-8")
+    set_constant(devices, "matrix_efficiency_16bit", 0.47)
+    profile(devices, tmp_path / "kernels.csv")
+    done = run(None, devices, f"--kernels={tmp_path / 'kernels.csv'}", f"--output={tmp_path / 'fitted'}")
+    assert done.returncode == 0, done.stderr
+    own, other = (json.loads((tmp_path / f"fitted/{name}.json").read_text(encoding="utf-8"))["constants"]
+                  for name in ("child", "a100"))
+    assert math.isclose(own["matrix_efficiency_16bit"]["value"], other["matrix_efficiency_16bit"]["value"], rel_tol=0.01)
+
+
 @pytest.mark.parametrize("line, message", [
     ("b200,bytes,,,,1e9,0.1", "kernel 1: device: expected one of"),
     ("a100,bytes,,,,1e9,-1", "kernel 1: seconds: expected a positive number, found '-1'"),
