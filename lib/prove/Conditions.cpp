@@ -41,29 +41,45 @@ static int64_t divideDown(int64_t number, int64_t by) {
   return number >= 0 ? number / by : -((by - 1 - number) / by);
 }
 
-/// A condition on a number of several digits that begins and ends at multiples of the minor ones is
-/// one on the major ones.
-static void takeMajor(Guard &guard, const Variables &variables) {
-  SmallVector<Index::Part, 4> parts(guard.index.getParts());
+namespace {
+/// A number as `unit` times what its major digits say, and a rest from `least` to `greatest`.
+struct Split {
+  Index major;
+  int64_t unit, least, greatest;
+};
+} // namespace
+
+/// All of an index, the fewest major digits first.
+static SmallVector<Split, 4> splitsOf(const Index &index, const Variables &variables) {
+  SmallVector<Index::Part, 4> parts(index.getParts());
   llvm::sort(parts, [](const auto &a, const auto &b) {
     return std::abs(a.coefficient) > std::abs(b.coefficient);
   });
+  SmallVector<Split, 4> splits;
   int64_t unit = 0;
-  Index major, minor = guard.index;
-  for (const Index::Part &part : parts) {
+  Index minor = index;
+  for (auto [i, part] : llvm::enumerate(parts)) {
     unit = std::gcd(unit, std::abs(part.coefficient));
-    major = major + Index::of(part.var, part.coefficient);
     minor = minor - Index::of(part.var, part.coefficient);
+    Index major;
+    for (const Index::Part &digit : ArrayRef(parts).take_front(i + 1))
+      major = major + Index::of(digit.var, digit.coefficient / unit);
     auto [least, greatest] = variables.getRange(minor);
+    splits.push_back({major, unit, least, greatest});
+  }
+  return splits;
+}
+
+/// A condition on a number of several digits that begins and ends at multiples of the minor ones is
+/// one on the major ones.
+static void takeMajor(Guard &guard, const Variables &variables) {
+  for (const Split &split : splitsOf(guard.index, variables)) {
     // What is taken off counts from the next multiple.
-    int64_t rest = least < 0 ? unit - 1 : 0;
-    if (unit == 1 || least < -rest || greatest >= unit - rest || (guard.low + rest) % unit ||
-        (guard.high + rest) % unit)
+    int64_t rest = split.least < 0 ? split.unit - 1 : 0;
+    if (split.unit == 1 || split.least < -rest || split.greatest >= split.unit - rest ||
+        (guard.low + rest) % split.unit || (guard.high + rest) % split.unit)
       continue;
-    Index scaled;
-    for (const Index::Part &digit : major.getParts())
-      scaled = scaled + Index::of(digit.var, digit.coefficient / unit);
-    guard = {scaled, (guard.low + rest) / unit, (guard.high + rest) / unit};
+    guard = {split.major, (guard.low + rest) / split.unit, (guard.high + rest) / split.unit};
     return;
   }
 }
@@ -132,25 +148,12 @@ bool Terms::solveGuards(Summand &summand) {
 std::optional<Guard> Terms::equationOf(const Guard &guard) const {
   if (guard.high == guard.low + 1)
     return guard;
-  SmallVector<Index::Part, 4> parts(guard.index.getParts());
-  llvm::sort(parts, [](const auto &a, const auto &b) {
-    return std::abs(a.coefficient) > std::abs(b.coefficient);
-  });
-  int64_t unit = 0;
-  Index major, minor = guard.index;
-  for (const Index::Part &part : parts) {
-    unit = std::gcd(unit, std::abs(part.coefficient));
-    major = major + Index::of(part.var, part.coefficient);
-    minor = minor - Index::of(part.var, part.coefficient);
-    auto [least, greatest] = variables.getRange(minor);
-    int64_t block = divideDown(guard.low, unit);
-    if (least < 0 || greatest >= unit || divideDown(guard.high - 1, unit) != block ||
-        breaks(Lemma::ConditionOnDigits))
+  for (const Split &split : splitsOf(guard.index, variables)) {
+    int64_t block = divideDown(guard.low, split.unit);
+    if (split.least < 0 || split.greatest >= split.unit ||
+        divideDown(guard.high - 1, split.unit) != block || breaks(Lemma::ConditionOnDigits))
       continue;
-    Index scaled;
-    for (const Index::Part &digit : major.getParts())
-      scaled = scaled + Index::of(digit.var, digit.coefficient / unit);
-    return Guard{scaled, block, block + 1};
+    return Guard{split.major, block, block + 1};
   }
   return std::nullopt;
 }
