@@ -4,7 +4,8 @@
                                [--leave-out SOURCE,...]
 
 ROWS.csv has the columns that `cleave-sim --rows` reads, and step_time_s. KERNELS.csv is a profile of single kernels:
-the columns that `cleave-sim --kernels` reads, and seconds. Each file of a device or link gets the constants that fit best, and each file of a cluster its typical error; the same rows always give the same bytes.
+the columns that `cleave-sim --kernels` reads, and seconds. Each file of a device or link gets the constants that fit
+best, and each file of a cluster its typical error; the same rows always give the same bytes.
 Constants that the rows do not decide stay close to where the file says that a fit starts, or to those of the
 device's relative. Prints each constant with an interval and the row that moves it most.
 
