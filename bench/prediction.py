@@ -7,8 +7,8 @@ A processor needs some ten minutes for all of it, one for all rows alone.
 
 DATA has measured/iterations.csv, measured/plans.json and measured/profiles. Constants are fitted by `cleave.calibrate`:
 on all rows; on all but one family; on four fifths of vTrain's models; with the profiles' single kernels each time.
-Folds follow from the rows alone. Beside it stands a roofline with five constants, fitted on the same rows in the same way. Prints Markdown; --write puts each part, with the date,
-into bench/results/prediction.md, with the error of every row (no measured value is copied); other parts stay. With
+Folds follow from the rows alone. Beside it stands a roofline with five constants, fitted on the same rows in the same
+way. Prints Markdown; --write puts each part, with the date, into bench/results/prediction.md, with the error of every row (no measured value is copied); other parts stay. With
 the fit to all rows it writes examples/devices, as `cleave.calibrate` does: the page has the digest of the constants
 that it was made with, and a test compares.
 """
@@ -119,7 +119,8 @@ class Bench:
             return calibrate.Files(folder).digest()
 
     def fit(self, rows, options=(), positions=None):
-        return calibrate.Fit(self.files, self.header, rows, self.tool, [*self.options, *options], positions, self.kernels)
+        return calibrate.Fit(self.files, self.header, rows, self.tool, [*self.options, *options], positions,
+                             self.kernels)
 
     def predict(self, positions, rows, options=()):
         """Predictions of rows with these constants, by id."""
