@@ -3,6 +3,8 @@
 
 #include "lib/plan/Bound.h"
 #include "lib/schedule/builders/Builder.h"
+#include "lib/schedule/model/Transforms.h"
+#include "lib/schedule/simulate/Step.h"
 
 #include <algorithm>
 #include <limits>
@@ -186,6 +188,8 @@ llvm::Expected<schedule::Schedule> cleave::plan::orderPasses(const Plan &plan, c
 struct StageTable {
   simulate::CostTable costs;
   std::vector<double> held, temporary;
+  /// Parameters that are gathered once per step, as far as samples say.
+  std::vector<double> gathered;
 };
 
 static std::optional<StageTable> findCosts(const Space &space, const cost::Cluster &cluster,
@@ -231,15 +235,15 @@ static std::optional<StageTable> findCosts(const Space &space, const cost::Clust
     bool dividesParameters = isFsdp && !samples.hasShards();
     double parameters = dividesParameters ? divide(stage->parameterBytes, stacked.parameters)
                                           : stage->parameterBytes;
-    double gradients = layout.sharding == Sharding::Fsdp
+    double gradients = layout.sharding == Sharding::Fsdp && !samples.hasGathers()
                            ? divide(stage->gradientBytes, stacked.gradients)
                            : stage->gradientBytes;
     double states = hasStates ? stage->stateBytes : divide(stage->stateBytes, stacked.states);
     table.held.push_back(parameters + gradients + states);
-    begin = end;
-    // A stage that runs has its parameters.
+    table.temporary.push_back(samples.hasTemporary(layout) ? stage->microbatchBytes : 0);
     bool isGathered = layout.sharding == Sharding::FsdpOnce;
-    table.temporary.push_back(stage->microbatchBytes + (isGathered ? stage->gatheredBytes : 0));
+    table.gathered.push_back(isGathered ? stage->gatheredBytes : 0);
+    begin = end;
   }
   return table;
 }
@@ -252,7 +256,8 @@ std::vector<PlanBound> cleave::plan::boundSchedules(const Space &space,
   auto found = findCosts(space, cluster, shape, samples);
   if (!found)
     return {};
-  const auto &[costs, held, temporary] = *found;
+  const auto &[costs, held, temporary, gathered] = *found;
+  bool isGathered = llvm::any_of(gathered, [](double bytes) { return bytes > 0; });
   std::vector<PlanBound> bounds;
   for (const std::string &name : space.listSchedules(shape)) {
     PlanBound &bound = bounds.emplace_back();
@@ -268,6 +273,9 @@ std::vector<PlanBound> cleave::plan::boundSchedules(const Space &space,
       continue;
     }
     bound.seconds = (cluster.device.stepSeconds + milliseconds * *makespan) * (1 - rounding);
+    // As the schedule is completed when it is carried out.
+    if (isGathered && order->numRanks() > 1)
+      llvm::cantFail(schedule::addUnshards(*order));
     for (unsigned rank = 0; rank < order->numRanks(); ++rank) {
       double bytes = 0, most = 0;
       simulate::memoryCurve(*order, costs, rank, &bytes);
@@ -275,6 +283,7 @@ std::vector<PlanBound> cleave::plan::boundSchedules(const Space &space,
         bytes += held[stage];
         most = std::max(most, temporary[stage]);
       }
+      bytes += simulate::measureGathered(*order, rank, gathered);
       bound.memory = std::max(bound.memory, (bytes + most) * (1 - rounding));
     }
   }

@@ -56,12 +56,19 @@ constexpr size_t maxSampledRun = 3;
 /// Stages of few layers that were carried out.
 class StageSamples {
 public:
-  /// Of a program whose layers have these kinds: equal ones the same.
-  StageSamples(std::vector<unsigned> kinds, bool isSharded)
-      : kinds(std::move(kinds)), isSharded(isSharded) {}
+  /// Of a program whose layers have these kinds: equal ones the same. `sharding` is the samples'.
+  StageSamples(std::vector<unsigned> kinds, Sharding sharding)
+      : kinds(std::move(kinds)), sharding(sharding) {}
 
   /// Whether ranks that divide the batch shard parameters and optimizer states.
-  bool hasShards() const { return isSharded; }
+  bool hasShards() const { return sharding == Sharding::FsdpOnce || hasGathers(); }
+  /// Whether passes gather parameters and scatter gradients.
+  bool hasGathers() const { return sharding == Sharding::Fsdp; }
+  /// Whether stages of a layout have room for as much while they run: gradients that are scattered
+  /// at once are there for a shorter time.
+  bool hasTemporary(const Layout &layout) const {
+    return hasGathers() || layout.sharding != Sharding::Fsdp;
+  }
 
   /// Adds a stage of layers of these kinds.
   void add(const std::vector<unsigned> &stage, const StageSample &sample) {
@@ -83,7 +90,7 @@ private:
   std::optional<StageSample> getWhole() const;
 
   Kinds kinds;
-  bool isSharded;
+  Sharding sharding;
   std::map<Kinds, StageSample> stages;
 };
 

@@ -27,7 +27,8 @@ const Candidate *SearchResult::getSmallest() const {
 
 /// Simulates the plans of a shape, but for those that are slower by their bounds.
 void Search::search(Entry &entry, size_t work) {
-  refine(entry, work);
+  while (!entry.works[work].isRefined())
+    refine(entry, work);
   const Shape shape = entry.works[work].shape;
   const std::vector<PlanBound> &bounds = *entry.works[work].schedules;
   std::vector<std::string> schedules = space.listSchedules(shape);
@@ -144,7 +145,7 @@ bool Search::tryLayout(Entry &entry) {
     }
     if (!open(entry))
       break;
-    if (!entry.works[work].schedules) {
+    if (!entry.works[work].isRefined()) {
       refine(entry, work);
       continue;
     }
@@ -218,7 +219,11 @@ void Search::searchRest() {
       if (work.isDone || work.bound > item.bound || work.bound >= best)
         continue; // is done, or in the queue with what is known by now
       double before = now();
-      search(entry, *item.work);
+      if (work.undivided && !work.isRefined()) {
+        refine(entry, *item.work);
+        noteSampled(item.entry, *item.work);
+      } else
+        search(entry, *item.work);
       dived += now() - before;
     }
   };
@@ -228,10 +233,15 @@ void Search::searchRest() {
     Entry &entry = entries[item.entry];
     if (item.work ? entry.works[*item.work].isDone : !entry.findLeast())
       continue;
+    if (double bound = item.work ? entry.works[*item.work].bound : 0; bound > item.bound) {
+      if (!std::isinf(bound)) // more is known of it by now
+        queue.push({bound, item.entry, item.work});
+      continue;
+    }
     bool isSlow = !options.isExhaustive && item.bound >= best;
     if (item.work && isSlow)
       close(entry, *item.work);
-    else if (item.work && !entry.works[*item.work].schedules) {
+    else if (item.work && !entry.works[*item.work].isRefined()) {
       entry.works[*item.work].undivided ? refine(entry, *item.work)
                                         : raiseSampled(entry, *item.work);
       noteSampled(item.entry, *item.work);

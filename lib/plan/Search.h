@@ -48,6 +48,9 @@ public:
   /// FSDP of either kind they gather and scatter nothing in a microbatch; otherwise nothing is
   /// sharded over the ranks that divide the batch.
   virtual const StageSamples *sampleStages(const Shape &shape) = 0;
+  /// The same for FSDP that gathers in each microbatch, with what it gathers and scatters; null for
+  /// any other layout, and where there is one stage.
+  virtual const StageSamples *sampleGathering(const Shape &shape) = 0;
   /// What these are at the least, from the program that is partitioned for the layout whose batch
   /// is not divided; null where there are none. Nothing is sharded in them over the ranks that
   /// divide the batch.
@@ -140,9 +143,12 @@ private:
 
   llvm::Expected<Candidate> simulate(const Plan &plan, const StagedProgram &program, double best);
   std::vector<PlanBound> boundSchedules(const Shape &shape);
+  std::vector<PlanBound> boundGathering(const Shape &shape);
   std::vector<PlanBound> boundUndivided(const Shape &shape);
   void refine(Entry &entry, size_t work);
   llvm::Error confirmSamples(const Shape &shape, const simulate::ProgramWork &whole, bool isExact);
+  llvm::Error confirmSamples(const Shape &shape, const simulate::ProgramWork &whole,
+                             const StageSamples &samples, bool isExact);
   bool isLarge(unsigned program) const;
   std::tuple<bool, double, bool, int64_t> rankLayout(const Layout &layout) const;
   double findRoom(const Layout &layout) const;

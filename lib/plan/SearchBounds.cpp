@@ -86,6 +86,13 @@ std::vector<PlanBound> Search::boundSchedules(const Shape &shape) {
   return cleave::plan::boundSchedules(space, cluster, shape, *samples);
 }
 
+std::vector<PlanBound> Search::boundGathering(const Shape &shape) {
+  const StageSamples *samples = programs.sampleGathering(shape);
+  if (!samples)
+    return {};
+  return cleave::plan::boundSchedules(space, cluster, shape, *samples);
+}
+
 std::vector<PlanBound> Search::boundUndivided(const Shape &shape) {
   const StageSamples *samples = programs.sampleUndivided(shape);
   if (!samples)
@@ -124,11 +131,17 @@ void Search::raiseBounds(Work &work, llvm::ArrayRef<PlanBound> schedules) {
   work.memory = std::max(work.memory, least.memory);
 }
 
-/// Raises the bounds of a shape by what samples of its stages say.
+/// Raises the bounds of a shape by what samples of its stages say; once that is known, by what they
+/// say with FSDP's collectives.
 void Search::refine(Entry &entry, size_t number) {
   Work &work = entry.works[number];
-  if (work.schedules)
+  if (work.schedules) {
+    work.hasGathers = true;
+    for (auto [bound, other] : llvm::zip(*work.schedules, boundGathering(work.shape)))
+      bound = {std::max(bound.seconds, other.seconds), std::max(bound.memory, other.memory)};
+    raiseBounds(work, *work.schedules);
     return;
+  }
   work.schedules = boundSchedules(work.shape);
   if (options.isExhaustive)
     raiseSampled(entry, number);

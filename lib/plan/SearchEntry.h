@@ -24,6 +24,13 @@ struct Search::Work {
   /// By schedule, once samples of its stages were looked at: of the layout whose batch is not
   /// divided, and of its own.
   std::optional<std::vector<PlanBound>> undivided, schedules;
+  /// Whether `schedules` has what FSDP gathers in each microbatch.
+  bool hasGathers = false;
+
+  /// Whether all is known of it that samples say.
+  bool isRefined() const {
+    return schedules && (hasGathers || shape.layout.sharding != Sharding::Fsdp);
+  }
 };
 
 /// A layout and what is still to be looked at of it.

@@ -33,7 +33,8 @@ PlanBound Search::boundPlan(const Plan &plan) {
   // A shape's schedules are asked for one after the other.
   if (!bounded || bounded->first != shape) {
     std::vector<PlanBound> most(schedules.size());
-    for (const std::vector<PlanBound> &bounds : {boundUndivided(shape), boundSchedules(shape)})
+    for (const std::vector<PlanBound> &bounds :
+         {boundUndivided(shape), boundSchedules(shape), boundGathering(shape)})
       for (auto [bound, other] : llvm::zip(most, bounds))
         bound = {std::max(bound.seconds, other.seconds), std::max(bound.memory, other.memory)};
     bounded.emplace(shape, std::move(most));
@@ -47,16 +48,23 @@ PlanBound Search::boundPlan(const Plan &plan) {
 /// Compares the stages of a whole program to what follows for them from samples.
 llvm::Error Search::confirmSamples(const Shape &shape, const simulate::ProgramWork &whole,
                                    bool isExact) {
-  const StageSamples *samples = programs.sampleStages(shape);
-  if (!samples)
-    return llvm::Error::success();
-  // FSDP's communication is not in samples.
+  // FSDP's communication is not in samples, or not all that waits for it.
   isExact &= shape.layout.sharding != Sharding::Fsdp;
+  for (const StageSamples *samples :
+       {programs.sampleStages(shape), programs.sampleGathering(shape)})
+    if (samples)
+      if (llvm::Error error = confirmSamples(shape, whole, *samples, isExact))
+        return error;
+  return llvm::Error::success();
+}
+
+llvm::Error Search::confirmSamples(const Shape &shape, const simulate::ProgramWork &whole,
+                                   const StageSamples &samples, bool isExact) {
   std::vector<int64_t> ends = space.listCuts(shape);
   ends.push_back(space.programs[shape.layout.program].layers);
   int64_t begin = 0;
   for (auto [end, stage] : llvm::zip_equal(ends, describeStages(cluster, whole))) {
-    std::optional<StageSample> sample = samples->get(begin, end);
+    std::optional<StageSample> sample = samples.get(begin, end);
     if (!sample)
       return llvm::Error::success();
     for (auto [name, pass] : {std::pair("forward", &StageSample::forward),
@@ -74,7 +82,8 @@ llvm::Error Search::confirmSamples(const Shape &shape, const simulate::ProgramWo
         (isExact && stage.savedBytes > sample->savedBytes + slack))
       return makeError("layers {0} to {1} keep {2} bytes, by samples {3}", begin, end - 1,
                        stage.savedBytes, sample->savedBytes);
-    if (stage.microbatchBytes < sample->microbatchBytes * (1 - rounding))
+    if (samples.hasTemporary(shape.layout) &&
+        stage.microbatchBytes < sample->microbatchBytes * (1 - rounding))
       return makeError("layers {0} to {1} take {2} bytes while they run, by samples {3}", begin,
                        end - 1, stage.microbatchBytes, sample->microbatchBytes);
     begin = end;

@@ -172,7 +172,7 @@ StageSamples PassRunner::describeSamples(const Layout &layout, std::vector<Sampl
   std::vector<unsigned> kinds;
   for (int64_t layer = 0; layer < count; ++layer)
     kinds.push_back(layers[layout.program]->getClass(layer));
-  StageSamples samples(kinds, isFsdp(layout));
+  StageSamples samples(kinds, layout.sharding);
   for (auto &[cuts, work] : works) {
     if (layout.dataInside)
       reorderGroups(layout, work);
@@ -248,6 +248,13 @@ const StageSamples *PassRunner::sampleStages(const Shape &shape) {
   // often parameters are gathered, and where optimizer states lie, changes nothing else.
   from.sharding = isFsdp(from) ? Sharding::FsdpOnce : Sharding::Replicated;
   return sample(shape, from, /*isLeast=*/false);
+}
+
+const StageSamples *PassRunner::sampleGathering(const Shape &shape) {
+  // What a layer between others waits for in a stage by itself says nothing of all layers in one.
+  if (shape.layout.sharding != Sharding::Fsdp || shape.numStages() == 1)
+    return nullptr;
+  return sample(shape, shape.layout, /*isLeast=*/false);
 }
 
 const StageSamples *PassRunner::sampleUndivided(const Shape &shape) {

@@ -19,8 +19,8 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::plan;
 
-/// Programs in memory at a time.
-static constexpr size_t maxPlaced = 16;
+/// Layers of programs in memory at a time.
+static constexpr int64_t maxPlacedLayers = 1500;
 
 llvm::Error PassRunner::prepare() {
   for (auto [program, source] : llvm::enumerate(sources)) {
@@ -141,8 +141,9 @@ llvm::Expected<ModuleOp> PassRunner::place(const Layout &layout, const Kept &kep
   numLayers += countLayers(layout.program, kept);
   placeSeconds += timer.getSeconds();
   placed.push_front({key, kept, std::move(module)});
-  if (placed.size() > maxPlaced)
-    placed.pop_back();
+  numPlacedLayers += countLayers(layout.program, kept);
+  for (; placed.size() > 1 && numPlacedLayers > maxPlacedLayers; placed.pop_back())
+    numPlacedLayers -= countLayers(placed.back().layout.program, placed.back().kept);
   return placed.front().module->get();
 }
 
@@ -150,35 +151,103 @@ llvm::Expected<ModuleOp> PassRunner::place(const Layout &layout, const Kept &kep
 // Stages
 //===----------------------------------------------------------------------===//
 
+/// Where stages begin in a program with these kinds of layers, if they follow each other in it.
+static std::optional<std::vector<size_t>> findParts(ArrayRef<unsigned> kinds,
+                                                    ArrayRef<std::vector<unsigned>> stages) {
+  std::vector<size_t> begins;
+  size_t place = 0;
+  for (const std::vector<unsigned> &stage : stages) {
+    while (place + stage.size() <= kinds.size() &&
+           kinds.slice(place, stage.size()) != ArrayRef(stage))
+      ++place;
+    if (place + stage.size() > kinds.size())
+      return std::nullopt;
+    begins.push_back(place);
+    place += stage.size();
+  }
+  return begins;
+}
+
+std::vector<int64_t> PassRunner::listKept(unsigned program, const Kept &kept) const {
+  std::vector<int64_t> numbers;
+  for (int64_t layer = 0; layer < sources[program].facts.layers; ++layer)
+    if (kept.empty() || kept[size_t(layer)])
+      numbers.push_back(layer);
+  return numbers;
+}
+
+/// A program that is placed as the layout says and has these stages among its layers, as far as
+/// one is there and staging it takes less than placing another; otherwise one with the layers
+/// `kept`.
+PassRunner::Kept PassRunner::chooseKept(const Layout &layout, Kept kept,
+                                        ArrayRef<std::vector<unsigned>> stages) const {
+  // A layer takes so many times as long to place as to cut.
+  constexpr int64_t placing = 5;
+  int64_t most = (placing + 1) * countLayers(layout.program, kept);
+  Layout key = getPlacedPart(layout);
+  for (const Placed &each : placed) {
+    int64_t count = countLayers(layout.program, each.kept);
+    if (each.layout != key || count > most)
+      continue;
+    std::vector<unsigned> kinds;
+    for (int64_t layer : listKept(layout.program, each.kept))
+      kinds.push_back(layers[layout.program]->getClass(layer));
+    if (!findParts(kinds, stages))
+      continue;
+    kept = each.kept;
+    most = count - 1;
+  }
+  return kept;
+}
+
 PassRunner::Stages PassRunner::chooseStages(const Shape &shape, bool isWhole) const {
   Stages stages;
   std::vector<int64_t> cuts = space.listCuts(shape);
   const std::optional<Layers> &known = layers[shape.layout.program];
-  if (isWhole || !known || cuts.empty()) {
+  if (isWhole || !known) {
     stages.cuts = cuts;
     for (unsigned stage = 0; stage <= cuts.size(); ++stage)
       stages.sameAs.push_back(stage);
     return stages;
   }
-  stages.kept.assign(size_t(known->size()), false);
-  std::map<std::vector<unsigned>, unsigned> numbers;
+  Kept kept(size_t(known->size()), false);
+  std::vector<std::vector<unsigned>> different;
   cuts.push_back(known->size());
   int64_t begin = 0;
   for (int64_t end : cuts) {
     std::vector<unsigned> classes;
     for (int64_t layer = begin; layer < end; ++layer)
       classes.push_back(known->getClass(layer));
-    auto [number, isNew] = numbers.try_emplace(classes, numbers.size());
-    stages.sameAs.push_back(number->second);
-    if (isNew) {
-      std::fill(stages.kept.begin() + begin, stages.kept.begin() + end, true);
-      if (begin > 0)
-        stages.cuts.push_back(begin);
+    auto found = llvm::find(different, classes);
+    stages.sameAs.push_back(unsigned(found - different.begin()));
+    if (found == different.end()) {
+      std::fill(kept.begin() + begin, kept.begin() + end, true);
+      different.push_back(std::move(classes));
     }
     begin = end;
   }
-  if (llvm::all_of(stages.kept, [](bool kept) { return kept; }))
-    stages.kept.clear();
+  if (llvm::all_of(kept, [](bool kept) { return kept; }))
+    kept.clear();
+  stages.kept = chooseKept(shape.layout, std::move(kept), different);
+  // Between these stages there may be layers that none has: stages by themselves.
+  std::vector<int64_t> numbers = listKept(shape.layout.program, stages.kept);
+  std::vector<unsigned> kinds, carried;
+  for (int64_t layer : numbers)
+    kinds.push_back(known->getClass(layer));
+  size_t end = 0;
+  auto begins = *findParts(kinds, different);
+  for (auto [begin, stage] : llvm::zip_equal(begins, different)) {
+    if (end > 0 && begin > end)
+      stages.cuts.push_back(numbers[end]);
+    if (begin > 0)
+      stages.cuts.push_back(numbers[begin]);
+    carried.push_back(unsigned(stages.cuts.size()));
+    end = begin + stage.size();
+  }
+  if (end < numbers.size())
+    stages.cuts.push_back(numbers[end]);
+  for (unsigned &stage : stages.sameAs)
+    stage = carried[stage];
   return stages;
 }
 

@@ -52,6 +52,7 @@ public:
   llvm::Expected<StagedProgram> stageWhole(const Shape &shape) override;
   double estimateWhole(unsigned program) const override;
   const StageSamples *sampleStages(const Shape &shape) override;
+  const StageSamples *sampleGathering(const Shape &shape) override;
   const StageSamples *sampleUndivided(const Shape &shape) override;
 
   /// How many programs were partitioned, and how many layers they had.
@@ -76,6 +77,9 @@ private:
   llvm::Expected<mlir::ModuleOp> place(const Layout &layout, const Kept &kept);
   int64_t countLayers(unsigned program, const Kept &kept) const;
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> keep(unsigned program, const Kept &kept) const;
+  std::vector<int64_t> listKept(unsigned program, const Kept &kept) const;
+  Kept chooseKept(const Layout &layout, Kept kept,
+                  llvm::ArrayRef<std::vector<unsigned>> stages) const;
   Stages chooseStages(const Shape &shape, bool isWhole) const;
   llvm::Expected<StagedProgram> stage(const Shape &shape, const Stages &stages);
   /// A program of few layers, cut at these.
@@ -140,6 +144,7 @@ private:
   std::vector<Partitioned> partitioned;
   std::vector<Undivided> undivided;
   std::deque<Placed> placed; // the last used first
+  int64_t numPlacedLayers = 0;
   /// Why a pass refused.
   struct Refused {
     Layout layout;

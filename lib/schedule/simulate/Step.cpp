@@ -132,21 +132,20 @@ static std::vector<FunctionRuns> listRuns(const ProgramWork &program, const Sche
   return runs;
 }
 
-/// Bytes of gathered parameters that a rank has at the most: of stages that are unsharded at a
-/// time, or of all where the schedule does not say.
-static double measureGathered(const ProgramWork &program, const Schedule &schedule, unsigned rank) {
+double cleave::simulate::measureGathered(const Schedule &schedule, unsigned rank,
+                                         llvm::ArrayRef<double> gathered) {
   double sum = 0, most = 0, all = 0;
   for (Action action : schedule.ranks[rank])
     schedule.forEachLeaf(action, [&](Action leaf) {
       if (leaf.kind == ActionKind::Unshard)
-        sum += program.stages[leaf.stage].gatheredBytes;
+        sum += gathered[leaf.stage];
       if (leaf.kind == ActionKind::Reshard)
-        sum -= program.stages[leaf.stage].gatheredBytes;
+        sum -= gathered[leaf.stage];
       most = std::max(most, sum);
     });
   for (unsigned stage = 0; stage < schedule.numStages(); ++stage)
     if (schedule.topology.rankOf(stage) == rank)
-      all += program.stages[stage].gatheredBytes;
+      all += gathered[stage];
   return hasAny(schedule, ActionKind::Unshard) ? most : all;
 }
 
@@ -154,7 +153,10 @@ static RankMemory measureMemory(const ProgramWork &program, const Schedule &sche
                                 const Metrics &metrics, unsigned rank) {
   RankMemory memory;
   memory.activations = metrics.peakMemory[rank];
-  memory.state.parameters = measureGathered(program, schedule, rank);
+  std::vector<double> gathered;
+  for (const StageWork &stage : program.stages)
+    gathered.push_back(stage.gatheredBytes);
+  memory.state.parameters = measureGathered(schedule, rank, gathered);
   for (unsigned stage = 0; stage < schedule.numStages(); ++stage) {
     if (schedule.topology.rankOf(stage) != rank)
       continue;

@@ -49,6 +49,11 @@ struct Step {
   double maxMemory() const;
 };
 
+/// Bytes of gathered parameters that a rank has at the most, of `gathered` by stage: of stages that
+/// are unsharded at a time, or of all where the schedule does not say.
+double measureGathered(const schedule::Schedule &schedule, unsigned rank,
+                       llvm::ArrayRef<double> gathered);
+
 /// Predicts the step of `program` by a schedule of its stages.
 llvm::Expected<Step> predictStep(const cost::Cluster &cluster, const ProgramWork &program,
                                  const schedule::Schedule &schedule,

@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 
 #include <cmath>
+#include <map>
 
 using namespace cleave;
 using namespace cleave::plan;
@@ -35,7 +36,7 @@ std::vector<unsigned> listKinds() {
 
 /// What the first takes besides is 5, the last 7, each equal one 3, a stage once 1.
 StageSamples makeSamples() {
-  StageSamples samples(listKinds(), /*isSharded=*/false);
+  StageSamples samples(listKinds(), Sharding::Replicated);
   samples.add({First}, makeStage(6, 50));
   samples.add({First, Middle}, makeStage(9, 60));
   samples.add({Middle}, makeStage(4, 10));
@@ -86,7 +87,7 @@ TEST(Samples, RunsOfSeveralKinds) {
   std::vector<unsigned> kinds = {First, Dense, Dense};
   kinds.insert(kinds.end(), 8, Middle);
   kinds.push_back(Last);
-  StageSamples samples(kinds, /*isSharded=*/false);
+  StageSamples samples(kinds, Sharding::Replicated);
   auto stage = [](double forward, double saved, double busy) {
     StageSample stage = makeStage(forward, saved);
     stage.microbatchBytes = busy;
@@ -124,7 +125,7 @@ TEST(Samples, RunsOfSeveralKinds) {
 }
 
 TEST(Samples, TooFewSayNothing) {
-  StageSamples samples(listKinds(), /*isSharded=*/false);
+  StageSamples samples(listKinds(), Sharding::Replicated);
   EXPECT_FALSE(samples.get(1, 2));
   samples.add({Middle}, makeStage(4, 10));
   EXPECT_TRUE(samples.get(4, 5));
@@ -141,12 +142,12 @@ TEST(Samples, MemoryFollowsFromWhatIsSharded) {
   facts.microbatches = 2;
   facts.batch = 4;
   space.programs.push_back(facts);
-  auto bound = [&](Sharding sharding, bool areShards) {
+  auto bound = [&](Sharding sharding, Sharding ofSamples) {
     // Each stage holds as much, however many layers it has.
     StageSample stage = makeStage(1, 0);
     stage.parameterBytes = 400, stage.gradientBytes = 40, stage.stateBytes = 4;
     stage.microbatchBytes = 0.5;
-    StageSamples samples(listKinds(), areShards);
+    StageSamples samples(listKinds(), ofSamples);
     for (unsigned kind : {First, Middle, Last}) {
       samples.add({kind}, stage);
       samples.add({kind, Middle}, stage);
@@ -158,14 +159,17 @@ TEST(Samples, MemoryFollowsFromWhatIsSharded) {
     layout.sharding = sharding;
     return boundSchedules(space, cost::Cluster(), Shape{layout}, samples);
   };
-  // Of parameters and states that are in shards already nothing is divided again.
-  for (auto [sharding, areShards, bytes] : {std::tuple(Sharding::Replicated, false, 444.5),
-                                            {Sharding::Zero1, false, 441.5},
-                                            {Sharding::FsdpOnce, false, 141.5},
-                                            {Sharding::Fsdp, false, 111.5},
-                                            {Sharding::FsdpOnce, true, 444.5},
-                                            {Sharding::Fsdp, true, 414.5}})
-    for (const PlanBound &each : bound(sharding, areShards))
+  // Of parameters and states that are in shards already nothing is divided again. Where gradients
+  // are scattered at once, only a program that does so says what is there while it runs.
+  using enum Sharding;
+  for (auto [sharding, ofSamples, bytes] : {std::tuple(Replicated, Replicated, 444.5),
+                                            {Zero1, Replicated, 441.5},
+                                            {FsdpOnce, Replicated, 141.5},
+                                            {Fsdp, Replicated, 111.0},
+                                            {FsdpOnce, FsdpOnce, 444.5},
+                                            {Fsdp, FsdpOnce, 414.0},
+                                            {Fsdp, Fsdp, 444.5}})
+    for (const PlanBound &each : bound(sharding, ofSamples))
       EXPECT_NEAR(each.memory, bytes, 1e-3);
   // Experts that two ranks share are half of the parameters and the states, divided by the others.
   space.programs.front().expertBytes.assign(12, {/*parameters=*/66, /*gradients=*/0, /*states=*/2});
@@ -173,7 +177,7 @@ TEST(Samples, MemoryFollowsFromWhatIsSharded) {
     Layout layout;
     layout.data = 2, layout.experts = 2, layout.pipeline = 2;
     layout.sharding = sharding;
-    StageSamples samples(listKinds(), /*isSharded=*/false);
+    StageSamples samples(listKinds(), Sharding::Replicated);
     StageSample stage = makeStage(1, 0);
     stage.parameterBytes = 400, stage.stateBytes = 12;
     for (unsigned kind : {First, Middle, Last}) {
@@ -187,6 +191,41 @@ TEST(Samples, MemoryFollowsFromWhatIsSharded) {
   EXPECT_NEAR(boundExperts(Sharding::Replicated), 412, 1e-3);
   EXPECT_NEAR(boundExperts(Sharding::Zero1), 400 + 6.0 / 2 + 6.0 / 4, 1e-3);
   EXPECT_NEAR(boundExperts(Sharding::FsdpOnce), 198.0 / 2 + 202.0 / 4 + 6.0 / 2 + 6.0 / 4, 1e-3);
+}
+
+/// A rank has gathered parameters of up to three of its stages at a time, as its schedule says.
+TEST(Samples, GatheredParametersCountAsTheScheduleHasThem) {
+  Space space;
+  space.ranks = 8;
+  ProgramFacts facts;
+  facts.layers = 12;
+  facts.microbatches = 4;
+  facts.batch = 4;
+  space.programs.push_back(facts);
+  auto bound = [&](int64_t chunks, double gathered) {
+    StageSamples samples(listKinds(), Sharding::FsdpOnce);
+    StageSample stage = makeStage(1, 0);
+    stage.gatheredBytes = gathered;
+    for (unsigned kind : {First, Middle, Last}) {
+      samples.add({kind}, stage);
+      samples.add({kind, Middle}, stage);
+      samples.add({kind, Last}, stage);
+    }
+    Shape shape;
+    shape.layout.data = 4;
+    shape.layout.pipeline = 2;
+    shape.layout.sharding = Sharding::FsdpOnce;
+    shape.chunks = chunks;
+    std::map<std::string, double> bytes;
+    for (auto [name, bound] : llvm::zip_equal(
+             space.listSchedules(shape), boundSchedules(space, cost::Cluster(), shape, samples)))
+      bytes[name] = bound.memory;
+    return bytes;
+  };
+  EXPECT_NEAR(bound(1, 10).at("1f1b"), 10, 1e-6);
+  EXPECT_NEAR(bound(2, 10).at("interleaved-1f1b"), 20, 1e-6);
+  EXPECT_NEAR(bound(4, 10).at("interleaved-1f1b"), 30, 1e-6);
+  EXPECT_NEAR(bound(4, 0).at("interleaved-1f1b"), 0, 1e-6);
 }
 
 TEST(Samples, ScheduleThatCannotBeBuiltHasNoTime) {
