@@ -59,6 +59,7 @@ static std::vector<Field> fieldsOf(Software &s) {
           {"update_gradient_bytes", &s.updateGradientBytes},
           {"parallel_logit_bytes", &s.parallelLogitBytes},
           {"keeps_gathered", &s.keepsGathered},
+          {"keeps_stage_outputs", &s.keepsStageOutputs},
           {"growing_segments", &s.growingSegments},
           {"tied_embeddings", &s.tiedEmbeddings},
           {"microbatches_as_ranks", &s.microbatchesAsRanks}};

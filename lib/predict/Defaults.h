@@ -69,6 +69,9 @@ struct Software {
   /// What ranks with parts of a sequence gather stays for the backward, which otherwise gathers it
   /// again.
   double keepsGathered = 0;
+  /// A stage's outputs stand until their backward, and each microbatch has a buffer for the
+  /// gradient that the next stage sends.
+  double keepsStageOutputs = 0;
   /// The allocator's segments grow in place, so that little of them lies idle.
   double growingSegments = 0;
   /// Bytes that the loss moves for each logit, forward and backward.

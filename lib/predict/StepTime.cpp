@@ -202,10 +202,12 @@ void Step::makeStages() {
   // A blocking transfer is a send, a receive, a wait and a synchronization of the host.
   bool blocking = layout.software.blockingTransfers > 0 && terms.launches;
   double host = blocking ? 4 * cluster.device.hostSeconds : 0;
-  for (StageTime &stage : stages)
+  for (StageTime &stage : stages) {
+    stage.boundaryBytes = bytes;
     stage.send = layout.pipeline > 1
                      ? cost::sendTime(cluster, layout.gpus / layout.pipeline, bytes) + gather + host
                      : 0;
+  }
 }
 
 /// Parameters, gradients and optimizer state of a stage's rank.
@@ -248,7 +250,14 @@ double Step::activationBytes(size_t rank) const {
   if (chunks > 1)
     total = std::min(double(ranks - rank - 1) * 2 + double((chunks - 1) * ranks) + 1,
                      double(chunks) * double(layout.microbatches));
-  return saved * total + work;
+  double boundaries = 0;
+  if (layout.software.keepsStageOutputs > 0) {
+    // All chunks but the model's last one send what they compute.
+    double sent = double(rank + 1 < ranks ? chunks : chunks - 1) / double(chunks);
+    double microbatches = double(layout.microbatches) * double(chunks);
+    boundaries = sent * (total + microbatches) * stages[rank].boundaryBytes;
+  }
+  return saved * total + boundaries + work;
 }
 
 /// Activations, or gradients that are converted for the update: they do not stand together.

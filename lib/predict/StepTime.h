@@ -31,9 +31,10 @@ struct Prediction {
 /// Seconds and activation bytes of a pipeline stage and one microbatch.
 struct StageTime {
   PassTime forward, backward;
-  double send = 0;       // to the next stage
-  double savedBytes = 0; // kept until the backward
-  double workBytes = 0;  // at the most beside them
+  double send = 0;          // to the next stage
+  double savedBytes = 0;    // kept until the backward
+  double workBytes = 0;     // at the most beside them
+  double boundaryBytes = 0; // of what the next stage gets
   double parameters = 0, expertParameters = 0;
   double tensor = 1, data = 1; // of its ranks, where stages differ
   // Parts that lie in the host's memory.

@@ -138,6 +138,17 @@ TEST(StepTime, ActivationsByTheFormulasOfKorthikanti) {
   EXPECT_DOUBLE_EQ(layer.savedWithoutAgain, s * b * h / t * 34);
 }
 
+TEST(StepTime, StagesThatKeepTheirOutputsTakeThemAndABufferForEachGradient) {
+  Layout layout = makeLayout();
+  layout.gpus = layout.gpusPerNode = layout.pipeline = 4;
+  layout.layers = 8;
+  double without = llvm::cantFail(predictStep(layout, makeCluster(), nullptr)).allocated;
+  layout.software.keepsStageOutputs = 1;
+  double with = llvm::cantFail(predictStep(layout, makeCluster(), nullptr)).allocated;
+  // On the first rank, whose four microbatches in flight take most, and which gets eight gradients.
+  EXPECT_DOUBLE_EQ(with - without, (4 + 8) * 2 * 1024.0 * 1024 * 2);
+}
+
 TEST(StepTime, GradientsOfMicrobatchesAreAddedByKernelsOfTheirOwn) {
   Layout layout = makeLayout();
   LayerClass fused = getDenseLayer({&layout, 2, 1}, 4096);
