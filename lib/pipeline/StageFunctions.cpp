@@ -11,6 +11,7 @@
 #include "lib/memory/MemoryPlan.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -166,9 +167,11 @@ func::FuncOp StageWriter::writeJoint(unsigned stage) {
   func::FuncOp function = graph.getFunction();
   const StageContents &contents = outliner.get(stage);
   backward::PartBuilder builder(function, train::Phase::Microbatch);
-  for (Operation &op : function.front().without_terminator())
-    if (contents.ops.contains(&op))
-      builder.addOp(&op);
+  SmallVector<Operation *> ops(contents.ops.begin(), contents.ops.end());
+  llvm::sort(ops,
+             [&](Operation *a, Operation *b) { return graph.getOrder(a) < graph.getOrder(b); });
+  for (Operation *op : ops)
+    builder.addOp(op);
   backward::TiedResults given;
   for (unsigned i = 0; i < function.getNumResults(); ++i)
     if (assignment.getResultStage(i) == stage) {
@@ -282,13 +285,18 @@ LogicalResult StageWriter::writeUpdates() {
     if (results.empty())
       continue;
     backward::PartBuilder builder(update, train::Phase::Update);
-    SmallVector<Operation *> ops;
-    for (Operation &op : llvm::reverse(update.front().without_terminator()))
-      if (llvm::any_of(op.getResults(), [&](Value value) { return needed.contains(value); })) {
-        needed.insert(op.operand_begin(), op.operand_end());
-        ops.push_back(&op);
-      }
-    for (Operation *op : llvm::reverse(ops))
+    llvm::SetVector<Operation *> ops;
+    SmallVector<Value> worklist(needed.begin(), needed.end());
+    while (!worklist.empty()) {
+      Operation *op = worklist.pop_back_val().getDefiningOp();
+      if (!op || !ops.insert(op))
+        continue;
+      needed.insert(op->operand_begin(), op->operand_end());
+      worklist.append(op->operand_begin(), op->operand_end());
+    }
+    SmallVector<Operation *> sorted(ops.begin(), ops.end());
+    llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    for (Operation *op : sorted)
       builder.addOp(op);
     for (unsigned index : results)
       builder.addResult(index);
