@@ -37,7 +37,7 @@ CASES = {
     "405b-16384": ("405b", [128], 16384, 2048),
     "deepseek-1024": ("deepseek", [128], 1024, 8192, *CAPACITY),
     "deepseek-2048": ("deepseek", [128], 2048, 15360, *CAPACITY),
-    "deepseek-16384": ("deepseek", [128], 16384, 15360, *CAPACITY),
+    "deepseek-16384": ("deepseek", [512], 16384, 15360, *CAPACITY),  # 128 examples and 61 layers divide fewer ranks
 }
 MODELS = {"8b": "llama3-8b", "70b": "llama3-70b", "405b": "llama3-405b", "deepseek": "deepseek-v3"}
 # What was published for the same model, in the words of cleave-plan, and where.
