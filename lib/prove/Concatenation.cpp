@@ -6,7 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/aten/ops/Comparison.h"
 #include "dialects/aten/ops/Copy.h"
+#include "dialects/aten/ops/Indexing.h"
 #include "lib/prove/Prover.h"
 
 #include <numeric>
@@ -35,17 +37,28 @@ bool cleave::prove::joinsParts(ModuleOp global, ModuleOp local) {
         sizes.push_back(part.getDimSize(dimOf(op)));
     return sizes;
   };
+  auto has = [](ModuleOp module, auto isWanted) {
+    return module
+        .walk([&](Operation *op) {
+          return isWanted(op) ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
+  };
   // Rows in an order that data decide are put together of counts and places, which are read as
   // such.
   for (ModuleOp module : {global, local})
-    if (module
-            .walk([](Operation *op) {
-              StringRef name = op->getName().getStringRef();
-              return name.contains("sort") || name.contains("exchange") ? WalkResult::interrupt()
-                                                                        : WalkResult::advance();
-            })
-            .wasInterrupted())
+    if (has(module, [](Operation *op) {
+          StringRef name = op->getName().getStringRef();
+          return name.contains("sort") || name.contains("exchange");
+        }))
       return false;
+  // Blocks that go round a ring and are taken at a rank's place are parts, too, unless they are
+  // merged by shares of sums.
+  auto sends = [](Operation *op) { return isa<dist::ShiftOp>(op); };
+  auto takes = [](Operation *op) { return isa<aten::IndexSelectOp>(op); };
+  auto merges = [](Operation *op) { return isa<aten::MaximumOp>(op); };
+  if (has(local, sends) && !has(global, sends) && has(local, takes) && !has(local, merges))
+    return true;
   std::set<SmallVector<int64_t>> known;
   global.walk([&](aten::CatOp op) { known.insert(sizesOf(op)); });
   return local

@@ -212,14 +212,9 @@ std::optional<Tensor> Evaluator::takePlaces(Operation *op, const Tensor &value,
       splitIndex(*place, value.dims[dim], terms.variables);
   if (!digits)
     return std::nullopt;
-  Tensor result = value;
-  Substitution change;
-  for (auto [digit, at] : llvm::zip(value.dims[dim], *digits))
-    change[digit] = terms.breaks(Lemma::TakenAtPlaces) ? Index() : at;
-  substitute(result.meaning, change);
-  result.dims[dim] = index.dims[0];
-  result.meaning = terms.normalize(std::move(result.meaning));
-  return result;
+  if (terms.breaks(Lemma::TakenAtPlaces))
+    digits->assign(digits->size(), Index());
+  return takeAt(terms, value, dim, *digits, index.dims[0]);
 }
 
 /// The quotient, rounded down, of a place or of a row's number; or the rest.
@@ -267,13 +262,7 @@ bool Evaluator::evaluateCounts(Operation *op, ArrayRef<const Tensor *> operands,
   if (!type || !from)
     return false;
   Type element = type.getElementType();
-  auto take = [&](std::optional<Tensor> value) {
-    if (!value)
-      return false;
-    coarsen(terms, *value);
-    results.push_back(std::move(*value));
-    return true;
-  };
+  auto take = [&](std::optional<Tensor> value) { return append(std::move(value), results); };
   if (isa<aten::ToCopyOp>(op)) {
     Type own = from.getElementType();
     bool isReal = isa<FloatType>(own) || isa<FloatType>(element);

@@ -253,12 +253,9 @@ std::optional<Tensor> Evaluator::shift(dist::ShiftOp op, const Tensor &value,
 bool Evaluator::evaluateDist(Operation *op, ArrayRef<const Tensor *> operands,
                              std::vector<Tensor> &results) {
   auto take = [&](std::optional<Tensor> value) {
-    if (!value)
-      return false;
-    value->meaning = terms.normalize(std::move(value->meaning));
-    coarsen(terms, *value);
-    results.push_back(std::move(*value));
-    return true;
+    if (value)
+      value->meaning = terms.normalize(std::move(value->meaning));
+    return append(std::move(value), results);
   };
   std::optional<SmallVector<Axis>> along;
   if (auto names = op->getAttrOfType<ArrayAttr>("axes")) {

@@ -66,6 +66,8 @@ public:
     places.clear();
     for (const Axis &axis : axes)
       places.append(axis.digits.begin(), axis.digits.end());
+    if (!places.empty())
+      terms.nameRanks(places);
   }
 
   /// The values of the op's results. One that cannot be expressed is like nothing else; `unknown`
@@ -132,6 +134,8 @@ private:
 
   std::optional<llvm::SmallVector<Axis>> findAxes(mlir::ArrayAttr names) const;
 
+  /// Adds a value, if there is one, in as few digits as it permits. Whether there is.
+  bool append(std::optional<Tensor> value, std::vector<Tensor> &results);
   std::vector<Tensor> evaluatePlain(mlir::Operation *op, llvm::ArrayRef<const Tensor *> given,
                                     std::string &unknown);
 

@@ -22,7 +22,7 @@ std::optional<Tensor> Evaluator::swapParts(Operation *op, const Tensor &value) {
   std::optional<SmallVector<Axis>> along = findAxes(swap.getAxes());
   int64_t dim = op->getAttrOfType<IntegerAttr>("split").getInt();
   if (!along || dim != op->getAttrOfType<IntegerAttr>("concat").getInt() ||
-      op->getOperand(0).getType() != op->getResult(0).getType())
+      tensorOf(op->getOperand(0).getType()) != tensorOf(op->getResult(0).getType()))
     return std::nullopt;
   // From all ranks, then those parts that are this one's.
   std::optional<Tensor> whole = gather(value, dim, *along);
@@ -134,13 +134,7 @@ std::optional<Rows> Evaluator::exchange(Operation *op, ArrayRef<const Tensor *> 
       exchangedRows.insert(expert);
     }
     auto comeFrom = [&](Meaning &meaning, SmallVectorImpl<Var> &dim) {
-      SmallVector<Var> from;
-      Substitution change;
-      for (Var digit : digits) {
-        from.push_back(terms.variables.make(terms.variables.getSize(digit)));
-        change[digit] = Index::of(from.back());
-      }
-      substitute(meaning, change);
+      SmallVector<Var, 2> from = rename(terms, meaning, digits);
       meaning = terms.normalize(std::move(meaning));
       dim.insert(dim.begin(), from.begin(), from.end());
     };

@@ -31,12 +31,14 @@ namespace cleave::prove {
   X(LikeTerms, "like-terms", "of equal terms the coefficients are added")                          \
   X(LongSum, "long-sum", "a long sum is one value, whatever the order of its summands")             \
   X(JoinedIntervals, "joined-intervals", "what holds before a place and behind it holds everywhere") \
+  X(JoinedDifferences, "joined-differences", "what holds for each difference of two places holds everywhere") \
   X(PlacesAdd, "places-add", "places are integers: sums of them and of numbers are places")        \
   X(FactorOfLinear, "factor-of-linear", "a factor of a linear op's operand is one of its value")   \
   X(ProductCommutes, "product-commutes", "the factors of a product have no order")                 \
   X(ProductWithOne, "product-with-one", "a product with one is the other factor")                  \
+  X(PartsOfWholes, "parts-of-wholes", "what ranks make of parts is a part of what is made of the wholes") \
   X(LinearOfZero, "linear-of-zero", "a linear op's value of zero is zero")                         \
-  /* Arithmetic, constants, and parts of tensors (AtenMeaning.cpp) */                              \
+  /* Arithmetic, constants, and parts (AtenMeaning.cpp, PartMeaning.cpp) */                            \
   X(Copy, "copy", "a copy in the same type is its operand")                                        \
   X(Reshape, "reshape", "a view has the same elements in row-major order")                         \
   X(Slice, "slice", "an element of a slice is one of the whole, 'start' later")                    \

@@ -404,13 +404,7 @@ Meaning Evaluator::maximum(Meaning meaning, ArrayRef<Var> over) {
   Core core;
   core.key = "max";
   core.tag = Core::Tag::Max;
-  SmallVector<Var, 2> read;
-  Substitution fresh;
-  for (Var var : over) {
-    read.push_back(terms.variables.make(terms.variables.getSize(var)));
-    fresh[var] = Index::of(read.back());
-  }
-  substitute(meaning, fresh);
+  SmallVector<Var, 2> read = rename(terms, meaning, over);
   if (meaning.size() == 1 && meaning[0].coefficient == Rational(1) && meaning[0].bound.empty() &&
       meaning[0].guards.empty()) {
     const Term &term = terms.get(meaning[0].reference.term);
@@ -485,13 +479,7 @@ std::optional<Tensor> Evaluator::overClasses(Operation *op, ArrayRef<const Tenso
 
 bool Evaluator::evaluateLookUp(Operation *op, ArrayRef<const Tensor *> operands,
                                std::vector<Tensor> &results) {
-  auto take = [&](std::optional<Tensor> value) {
-    if (!value)
-      return false;
-    coarsen(terms, *value);
-    results.push_back(std::move(*value));
-    return true;
-  };
+  auto take = [&](std::optional<Tensor> value) { return append(std::move(value), results); };
   if (isa<aten::EmbeddingOp, aten::EmbeddingDenseBackwardOp>(op))
     return take(lookUp(op, operands));
   if (isa<aten::IndexAddOp, aten::IndexPutOp>(op))

@@ -70,14 +70,87 @@ void Terms::extendDigits(ArrayRef<Use> uses, llvm::SmallVectorImpl<Var> &vars,
 }
 
 /// The indices of a reference, and the sizes of the digits that they are; 0 where a part of the
-/// digit is not one of what it is of.
-void Terms::collectUses(Reference &reference, SmallVectorImpl<Use> &uses) {
+/// digit is not one of what it is of. What says which row of a part is named is no part: see
+/// `narrow`.
+void Terms::collectUses(Reference &reference, SmallVectorImpl<Use> &uses, bool narrowsRows) {
   const Term &term = terms[reference.term];
+  bool isNarrow = narrowsRows && term.core.tag == Core::Tag::IsZero;
   for (auto [i, index] : llvm::enumerate(reference.indices)) {
     bool hasConditions = i < term.hasConditions.size() && term.hasConditions[i];
-    uses.push_back(
-        {&index, hasConditions || term.core.tag == Core::Tag::IsZero ? 0 : term.sizes[i]});
+    uses.push_back({&index, hasConditions || isNarrow ? 0 : term.sizes[i]});
   }
+}
+
+/// Gives operands as few digits as their indices permit.
+void Terms::settleDigits(Operands &operands, bool extends) {
+  SmallVector<Index *> indices;
+  SmallVector<Use> uses;
+  for (Reference &operand : operands.references) {
+    for (Index &index : operand.indices)
+      indices.push_back(&index);
+    collectUses(operand, uses);
+  }
+  mergeDigits(indices, operands.vars, operands.outer);
+  if (extends)
+    extendDigits(uses, operands.vars, operands.outer);
+}
+
+/// What ranks make of two parts, each at the rank's own place, is a part of what one device makes
+/// of both wholes: an index then is a place of its own. Of operands in which a rank's place is read
+/// in several ways: each of these by itself, and all.
+std::vector<Terms::Operands> Terms::separateRanks(const Operands &given, ArrayRef<Var> read) {
+  auto isRank = [&](Var var) {
+    return llvm::any_of(given.outer.lookup(var).getParts(), [&](const Index::Part &part) {
+      return llvm::is_contained(ranks, part.var);
+    });
+  };
+  Operands own = given;
+  SmallVector<Use> uses;
+  for (Reference &operand : own.references)
+    collectUses(operand, uses, /*narrowsRows=*/false);
+  SmallVector<std::pair<Index, int64_t>> ways;
+  for (Var var : given.vars) {
+    SmallVector<std::pair<Index, int64_t>> own;
+    for (const Use &use : uses)
+      if (use.index->getCoefficient(var) != 0 &&
+          !llvm::is_contained(own, std::pair(*use.index, use.size)))
+        own.push_back({*use.index, use.size});
+    if (own.size() > 1 && isRank(var))
+      for (const auto &way : own)
+        if (!llvm::is_contained(ways, way))
+          ways.push_back(way);
+  }
+  // What has conditions at some places is not one value at all of them, and what is read along is
+  // no place.
+  llvm::erase_if(ways, [&](const auto &way) {
+    return way.second == 0 ||
+           llvm::any_of(read, [&](Var along) { return way.first.getCoefficient(along) != 0; });
+  });
+  std::vector<Operands> made;
+  if (breaks(Lemma::PartsOfWholes))
+    return made;
+  for (unsigned chosen = 0; chosen < ways.size() + (ways.size() > 2); ++chosen) {
+    Operands separate = given;
+    SmallVector<Use> indices;
+    for (Reference &operand : separate.references)
+      collectUses(operand, indices, /*narrowsRows=*/false);
+    for (auto [number, way] : llvm::enumerate(ways)) {
+      if (chosen < ways.size() && chosen != number)
+        continue;
+      Var place = variables.make(way.second);
+      separate.outer[place] = substitute(way.first, Substitution(given.outer));
+      for (Use &use : indices)
+        if (*use.index == way.first && use.size == way.second)
+          *use.index = Index::of(place);
+    }
+    separate.vars.clear();
+    for (const Use &use : indices)
+      collectVars(*use.index, separate.vars);
+    llvm::erase_if(separate.vars, [&](Var var) { return llvm::is_contained(read, var); });
+    settleDigits(separate, arePieces);
+    made.push_back(std::move(separate));
+  }
+  return made;
 }
 
 Reference Terms::wrap(Meaning body) {
@@ -140,9 +213,67 @@ Reference Terms::wrap(Meaning body) {
   }
 
   Names names;
-  unsigned next = 0;
-  for (const Index *index : indices)
-    nameByUse(*index, names, next, [&](Var var) { return llvm::is_contained(vars, var); });
+  SmallVector<std::pair<std::string, unsigned>> texts;
+  auto encode = [&](const Meaning &body, ArrayRef<Var> vars) {
+    unsigned next = 0;
+    names.clear();
+    texts.clear();
+    auto isFree = [&](Var var) { return llvm::is_contained(vars, var); };
+    for (auto &[term, text, i] : order) {
+      for (const Index &index : body[i].reference.indices)
+        nameByUse(index, names, next, isFree);
+      for (const Guard &guard : body[i].guards)
+        nameByUse(guard.index, names, next, isFree);
+    }
+    for (auto [i, summand] : llvm::enumerate(body)) {
+      std::string text;
+      llvm::raw_string_ostream stream(text);
+      write(stream, summand.coefficient);
+      stream << ' ';
+      if (summand.bound.empty()) {
+        writeSummand(stream, summand, names, variables);
+      } else {
+        Names own = names;
+        nameBound(summand, own, vars.size());
+        writeSummand(stream, summand, own, variables);
+      }
+      texts.push_back({std::move(text), unsigned(i)});
+    }
+    llvm::sort(texts);
+    SmallVector<int64_t> sizes(vars.size());
+    for (Var var : vars)
+      sizes[names.lookup(var)] = variables.getSize(var);
+    std::string key = "sum";
+    for (int64_t size : sizes)
+      key += ' ' + std::to_string(size);
+    for (auto &[text, i] : texts)
+      key += '|' + text;
+    return key;
+  };
+  std::string key = encode(body, vars);
+  bool isPlain = llvm::all_of(body, [](const Summand &summand) { return summand.guards.empty(); });
+  if (!ranks.empty() && isPlain && !numbers.contains(key)) {
+    Operands own{{}, vars, outer};
+    for (const Summand &summand : body)
+      own.references.push_back(summand.reference);
+    bool isKnown = false;
+    for (Operands &separate : separateRanks(own, bound)) {
+      Meaning made = body;
+      for (auto [summand, reference] : llvm::zip(made, separate.references))
+        summand.reference = reference;
+      std::string otherKey = encode(made, separate.vars);
+      isKnown = numbers.contains(otherKey);
+      if (!isKnown)
+        continue;
+      body = std::move(made);
+      vars = separate.vars;
+      outer = std::move(separate.outer);
+      key = otherKey;
+      break;
+    }
+    if (!isKnown)
+      encode(body, vars);
+  }
 
   Term term;
   term.kind = Term::Kind::Sum;
@@ -155,27 +286,6 @@ Reference Terms::wrap(Meaning body) {
     reference.indices[names.lookup(var)] = outer.lookup(var);
     digits[var] = Index::of(names.lookup(var));
   }
-  SmallVector<std::pair<std::string, unsigned>> texts;
-  for (auto [i, summand] : llvm::enumerate(body)) {
-    std::string text;
-    llvm::raw_string_ostream stream(text);
-    write(stream, summand.coefficient);
-    stream << ' ';
-    if (summand.bound.empty()) {
-      writeSummand(stream, summand, names, variables);
-    } else {
-      Names own = names;
-      nameBound(summand, own, vars.size());
-      writeSummand(stream, summand, own, variables);
-    }
-    texts.push_back({std::move(text), unsigned(i)});
-  }
-  llvm::sort(texts);
-  std::string key = "sum";
-  for (int64_t size : term.sizes)
-    key += ' ' + std::to_string(size);
-  for (auto &[text, i] : texts)
-    key += '|' + text;
   for (auto &[text, i] : texts) {
     Meaning one{std::move(body[i])};
     if (one[0].bound.empty()) {
@@ -245,44 +355,42 @@ Meaning Terms::apply(const Core &core, ArrayRef<Meaning> given, ArrayRef<SmallVe
   }
 
   // Digits: those that it reads along, and all others.
+  Operands own;
+  own.references = std::move(term.operands);
   SmallVector<Index *> indices;
-  SmallVector<Var> vars;
-  for (Reference &operand : term.operands)
+  for (Reference &operand : own.references)
     for (Index &index : operand.indices) {
       indices.push_back(&index);
-      collectVars(index, vars);
+      collectVars(index, own.vars);
     }
   auto isRead = [&](Var var) {
     return llvm::any_of(read, [&](ArrayRef<Var> group) { return llvm::is_contained(group, var); });
   };
-  llvm::erase_if(vars, isRead);
-  llvm::DenseMap<Var, Index> outer;
-  mergeDigits(indices, vars, outer);
-  if (arePieces && core.tag != Core::Tag::IsZero) {
-    SmallVector<Use> uses;
-    for (Reference &operand : term.operands)
-      collectUses(operand, uses);
-    extendDigits(uses, vars, outer);
-  }
-  SmallVector<std::pair<Var, unsigned>> readVars;
+  llvm::erase_if(own.vars, isRead);
+  settleDigits(own, arePieces && core.tag != Core::Tag::IsZero);
+  SmallVector<Var> readVars;
+  SmallVector<unsigned> readGroups;
   for (auto [i, group] : llvm::enumerate(read)) {
     SmallVector<Var> digits(group.begin(), group.end());
-    mergeDigits(indices, digits, outer);
-    for (Var var : digits)
-      readVars.push_back({var, unsigned(i)});
+    mergeDigits(indices, digits, own.outer);
+    llvm::append_range(readVars, digits);
+    readGroups.append(digits.size(), unsigned(i));
   }
 
-  unsigned numKept = vars.size(), numResults = results.size();
-  auto encode = [&](ArrayRef<Reference> order, Names &names, std::string &key) {
-    unsigned next = 0;
-    for (const Reference &operand : order)
+  unsigned numResults = results.size();
+  Names names;
+  auto encode = [&](const Operands &operands, Names &names) {
+    unsigned next = 0, numKept = operands.vars.size();
+    for (const Reference &operand : operands.references)
       for (const Index &index : operand.indices)
-        nameByUse(index, names, next, [&](Var var) { return llvm::is_contained(vars, var); });
+        nameByUse(index, names, next,
+                  [&](Var var) { return llvm::is_contained(operands.vars, var); });
     for (auto [i, var] : llvm::enumerate(readVars))
-      names[var.first] = numKept + numResults + i;
+      names[var] = numKept + numResults + i;
+    std::string key;
     llvm::raw_string_ostream stream(key);
     stream << "op " << core.key << '(';
-    for (const Reference &operand : order) {
+    for (const Reference &operand : operands.references) {
       stream << operand.term << '[';
       for (const Index &index : operand.indices)
         write(stream, index, names);
@@ -290,54 +398,70 @@ Meaning Terms::apply(const Core &core, ArrayRef<Meaning> given, ArrayRef<SmallVe
     }
     stream << ')';
     SmallVector<int64_t> sizes(numKept);
-    for (Var var : vars)
+    for (Var var : operands.vars)
       sizes[names.lookup(var)] = variables.getSize(var);
     for (int64_t size : sizes)
       stream << size << ' ';
-    for (auto [var, group] : readVars)
+    for (auto [var, group] : llvm::zip(readVars, readGroups))
       stream << '<' << group << ':' << variables.getSize(var) << '>';
     for (int64_t size : resultSizes)
       stream << '{' << size << '}';
+    return key;
   };
-  Names names;
-  std::string key;
-  encode(term.operands, names, key);
   // Of equal terms at several indices, the order with the least text.
-  if (core.isProduct)
-    for (unsigned i = 0; i + 1 < term.operands.size(); ++i)
-      for (unsigned j = i + 1;
-           j < term.operands.size() && term.operands[i].term == term.operands[j].term; ++j) {
+  auto encodeInOrder = [&](Operands &operands, Names &names) {
+    std::string key = encode(operands, names);
+    auto &references = operands.references;
+    for (unsigned i = 0; core.isProduct && i + 1 < references.size(); ++i)
+      for (unsigned j = i + 1; j < references.size() && references[i].term == references[j].term;
+           ++j) {
         Names otherNames;
-        std::string otherKey;
-        std::vector<Reference> swapped = term.operands;
-        std::swap(swapped[i], swapped[j]);
-        encode(swapped, otherNames, otherKey);
+        Operands swapped = operands;
+        std::swap(swapped.references[i], swapped.references[j]);
+        std::string otherKey = encode(swapped, otherNames);
         if (otherKey < key) {
-          term.operands = std::move(swapped);
+          operands = std::move(swapped);
           names = otherNames;
           key = otherKey;
         }
       }
+    return key;
+  };
+  std::string key = encodeInOrder(own, names);
+  // As one device makes it, if it does.
+  if (!ranks.empty() && !numbers.contains(key))
+    for (Operands &separate : separateRanks(own, readVars)) {
+      Names otherNames;
+      std::string otherKey = encodeInOrder(separate, otherNames);
+      if (numbers.contains(otherKey)) {
+        own = std::move(separate);
+        names = otherNames;
+        key = otherKey;
+        break;
+      }
+    }
 
   Summand summand;
   summand.coefficient = coefficient;
+  unsigned numKept = own.vars.size();
   summand.reference.indices.resize(numKept);
   term.sizes.resize(numKept);
   term.numKept = numKept;
   Substitution slots;
-  for (Var var : vars) {
+  for (Var var : own.vars) {
     unsigned slot = names.lookup(var);
     term.sizes[slot] = variables.getSize(var);
-    summand.reference.indices[slot] = outer.lookup(var);
+    summand.reference.indices[slot] = own.outer.lookup(var);
     slots[var] = Index::of(slot);
   }
   llvm::append_range(term.sizes, resultSizes);
   llvm::append_range(summand.reference.indices, results);
   for (auto [i, var] : llvm::enumerate(readVars)) {
-    term.readSizes.push_back(variables.getSize(var.first));
-    term.readGroups.push_back(var.second);
-    slots[var.first] = Index::of(numKept + numResults + i);
+    term.readSizes.push_back(variables.getSize(var));
+    term.readGroups.push_back(readGroups[i]);
+    slots[var] = Index::of(numKept + numResults + i);
   }
+  term.operands = std::move(own.references);
   for (Reference &operand : term.operands)
     for (Index &index : operand.indices)
       index = substitute(index, slots);

@@ -94,6 +94,93 @@ bool Terms::joinIntervals(Meaning &meaning) {
   return false;
 }
 
+/// Whether `index` is `all` where the difference of places is `number`.
+static bool isWhere(const Index &index, const Index &all, const Index &difference, int64_t number) {
+  Index rest = all - index, zero = difference - Index(number);
+  if (rest == Index())
+    return true;
+  const Index::Part &part = zero.getParts().front();
+  int64_t coefficient = rest.getCoefficient(part.var);
+  return coefficient % part.coefficient == 0 && rest == zero * (coefficient / part.coefficient);
+}
+
+/// Makes summands one of which each holds where a difference of places is another number, and that
+/// together hold for all of its numbers: blocks of a ring that are put where they belong. Where it
+/// is one number their indices may say that number for it.
+bool Terms::joinDifferences(Meaning &meaning) {
+  if (llvm::all_of(meaning, [](const Summand &summand) { return summand.guards.empty(); }))
+    return false;
+  struct Piece {
+    unsigned place;
+    Guard guard;
+    Reference reference;
+  };
+  for (unsigned first = 0; first < meaning.size(); ++first) {
+    const Summand &a = meaning[first];
+    for (const auto &[own, guard] : llvm::enumerate(a.guards)) {
+      auto [least, greatest] = variables.getRange(guard.index);
+      if (guard.index.getParts().size() < 2 || guard.low != least)
+        continue;
+      // From the least number on.
+      std::vector<Piece> pieces{{first, guard, a.reference}};
+      for (bool grows = true; grows && pieces.back().guard.high <= greatest;) {
+        grows = false;
+        for (auto [i, b] : llvm::enumerate(meaning)) {
+          if (b.reference.term != a.reference.term || b.coefficient != a.coefficient ||
+              b.bound.size() != a.bound.size())
+            continue;
+          std::optional<Substitution> digits =
+              matchDigits(b.bound, b.reference, a.bound, a.reference, variables);
+          auto different = digits ? differenceOf(b.guards, a.guards, *digits) : std::nullopt;
+          if (!different || different->second != own ||
+              b.guards[different->first].low != pieces.back().guard.high)
+            continue;
+          Piece piece{unsigned(i), b.guards[different->first], b.reference};
+          for (Index &index : piece.reference.indices)
+            index = substitute(index, *digits);
+          pieces.push_back(std::move(piece));
+          grows = true;
+          break;
+        }
+      }
+      if (pieces.size() < 2 || pieces.back().guard.high <= greatest)
+        continue;
+      // As it is where there are several numbers; else it grows evenly from the first to the next.
+      auto isOne = [](const Piece &piece) { return piece.guard.high == piece.guard.low + 1; };
+      auto several = llvm::find_if(pieces, [&](const Piece &piece) { return !isOne(piece); });
+      Index number = guard.index - Index(least);
+      Reference all = several != pieces.end() ? several->reference : a.reference;
+      bool isAlike = true;
+      for (auto [i, index] : llvm::enumerate(all.indices)) {
+        if (several == pieces.end()) {
+          Index step = pieces[1].reference.indices[i] - index;
+          isAlike &= step.isConstant();
+          index = index + number * (breaks(Lemma::JoinedDifferences) ? 0 : step.getConstant());
+        }
+        for (const Piece &piece : pieces) {
+          const Index &there = piece.reference.indices[i];
+          isAlike &=
+              isOne(piece) ? isWhere(there, index, guard.index, piece.guard.low) : there == index;
+        }
+      }
+      if (!isAlike && !breaks(Lemma::JoinedDifferences))
+        continue;
+      Summand joined = a;
+      joined.reference = std::move(all);
+      joined.guards.erase(joined.guards.begin() + own);
+      SmallVector<unsigned> others;
+      for (const Piece &piece : ArrayRef(pieces).drop_front())
+        others.push_back(piece.place);
+      meaning[first] = std::move(joined);
+      llvm::sort(others);
+      for (unsigned i : llvm::reverse(others))
+        meaning.erase(meaning.begin() + i);
+      return true;
+    }
+  }
+  return false;
+}
+
 /// `index` is `f` less the place that these digits are, of `count`; returns `f`.
 static std::optional<Index> placeBefore(const Index &index, ArrayRef<Var> digits, int64_t count,
                                         const Variables &variables) {

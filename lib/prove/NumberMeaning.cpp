@@ -48,23 +48,11 @@ std::optional<SmallVector<Index, 2>> prove::splitIndex(const Index &index, Array
   return places;
 }
 
-/// Over new digits in the place of these.
-static SmallVector<Var> rename(Terms &terms, Meaning &meaning, ArrayRef<Var> digits) {
-  SmallVector<Var> made;
-  Substitution fresh;
-  for (Var digit : digits) {
-    made.push_back(terms.variables.make(terms.variables.getSize(digit)));
-    fresh[digit] = Index::of(made.back());
-  }
-  substitute(meaning, fresh);
-  return made;
-}
-
 /// How many rows, of all ranks along the axes, go to this part's experts up to the one `within` it.
 Meaning Evaluator::rowsUpTo(const RowPlaces &places, const Index &part, const Index &within) {
   // The rows by expert of all ranks.
   Meaning expert = places.expert;
-  SmallVector<Var> bound = rename(terms, expert, placesOf(places.along));
+  SmallVector<Var, 2> bound = rename(terms, expert, placesOf(places.along));
   llvm::append_range(bound, rename(terms, expert, places.rows));
   int64_t experts = places.countParts() * places.perPart;
   Var each = terms.variables.make(experts);
@@ -151,7 +139,7 @@ std::optional<RowPlaces> Evaluator::asPlaces(const Meaning &meaning) {
       return isZero(terms.add(expert, terms.scale(terms.position(of), Rational(-1))));
     };
     Meaning expert = places.expert;
-    SmallVector<Var> bound = rename(terms, expert, own);
+    SmallVector<Var, 2> bound = rename(terms, expert, own);
     Index behind = placeIn(own, terms.variables) - placeIn(bound, terms.variables);
     llvm::append_range(bound, rename(terms, expert, places.rows));
     add(counted(expert, number), bound, Guard{behind, 1, kFar}, 1);

@@ -28,13 +28,7 @@ std::optional<Tensor> Evaluator::runningSum(Operation *op, const Tensor &value) 
 Tensor Evaluator::sumUpTo(const Tensor &value, unsigned dim) {
   // The places that count, by digits of their own.
   Tensor result = value;
-  Substitution fresh;
-  SmallVector<Var> counted;
-  for (Var digit : value.dims[dim]) {
-    counted.push_back(terms.variables.make(terms.variables.getSize(digit)));
-    fresh[digit] = Index::of(counted.back());
-  }
-  substitute(result.meaning, fresh);
+  SmallVector<Var, 2> counted = rename(terms, result.meaning, value.dims[dim]);
   Index behind = placeIn(value.dims[dim], terms.variables) - placeIn(counted, terms.variables);
   for (Summand &summand : result.meaning)
     summand.guards.push_back({behind, terms.breaks(Lemma::RunningSum) ? 1 : 0, kFar});

@@ -140,14 +140,7 @@ bool Evaluator::evaluateRandom(Operation *op, ArrayRef<const Tensor *> operands,
   // Seed and offset are numbers.
   if (op->getNumOperands() != 3 || !operands[1]->dims.empty() || !operands[2]->dims.empty())
     return false;
-  auto take = [&](std::optional<Tensor> value) {
-    if (!value) {
-      results.clear();
-      return false;
-    }
-    results.push_back(std::move(*value));
-    return true;
-  };
+  auto take = [&](std::optional<Tensor> value) { return append(std::move(value), results); };
   if (auto dropout = dyn_cast<aten::RngNativeDropoutOp>(op)) {
     auto trains = op->getAttrOfType<BoolAttr>("train");
     if (trains && trains.getValue()) {

@@ -108,15 +108,9 @@ std::optional<Rows> Evaluator::takeRows(const Tensor &value, unsigned dim, const
   auto places = splitIndex(*place, value.dims[dim], terms.variables);
   if (!places)
     return std::nullopt;
-  Tensor taken = value;
-  taken.rows.reset();
-  Substitution change;
-  for (auto [digit, own] : llvm::zip(value.dims[dim], *places))
-    change[digit] = terms.breaks(Lemma::SortedRows) ? Index() : own;
-  substitute(taken.meaning, change);
-  taken.dims[dim] = at.dims[0];
-  taken.meaning = terms.normalize(std::move(taken.meaning));
-  return Rows{std::move(taken), dim, index.order};
+  if (terms.breaks(Lemma::SortedRows))
+    places->assign(places->size(), Index());
+  return Rows{takeAt(terms, value, dim, *places, at.dims[0]), dim, index.order};
 }
 
 /// Rows where they were before they were sorted; all of them are there.
@@ -240,13 +234,7 @@ bool Evaluator::evaluateEach(Operation *op, ArrayRef<const Tensor *> operands,
     core.key = "place in order";
     core.tag = Core::Tag::PlaceInOrder;
     Meaning key = order->key;
-    SmallVector<Var, 2> read;
-    Substitution fresh;
-    for (Var digit : order->digits) {
-      read.push_back(terms.variables.make(terms.variables.getSize(digit)));
-      fresh[digit] = Index::of(read.back());
-    }
-    substitute(key, fresh);
+    SmallVector<Var, 2> read = rename(terms, key, order->digits);
     Meaning made = terms.apply(core, {key}, {read}, {placeIn(value.dims[*dim], terms.variables)},
                                {sizeOf(value.dims[*dim], terms.variables)});
     value.meaning = terms.add(terms.scale(std::move(made), Rational(step)), terms.position(rest));

@@ -215,7 +215,12 @@ bool Terms::narrow(const Summand &summand, Meaning &result) {
   bool isPart = isPartOfParts(reference);
   if (!isPart && !isOfRows())
     return false;
-  for (Summand &part : isPart ? partOfParts(reference) : makeAt(reference)) {
+  Meaning made = isPart ? partOfParts(reference) : makeAt(reference);
+  // At the places of a rank it may be what one device makes, and nothing narrower.
+  if (made.size() == 1 && made[0].reference.term == reference.term &&
+      llvm::equal(made[0].reference.indices, reference.indices))
+    return false;
+  for (Summand &part : made) {
     part.coefficient *= summand.coefficient;
     llvm::append_range(part.bound, summand.bound);
     llvm::append_range(part.guards, summand.guards);

@@ -45,6 +45,29 @@ Tensor cleave::prove::withOwnDigits(Terms &terms, Tensor value) {
   return value;
 }
 
+SmallVector<Var, 2> cleave::prove::rename(Terms &terms, Meaning &meaning, ArrayRef<Var> digits) {
+  SmallVector<Var, 2> made;
+  Substitution fresh;
+  for (Var digit : digits) {
+    made.push_back(terms.variables.make(terms.variables.getSize(digit)));
+    fresh[digit] = Index::of(made.back());
+  }
+  substitute(meaning, fresh);
+  return made;
+}
+
+Tensor cleave::prove::takeAt(Terms &terms, Tensor value, unsigned dim, ArrayRef<Index> places,
+                             SmallVector<Var, 2> digits) {
+  Substitution change;
+  for (auto [digit, place] : llvm::zip(value.dims[dim], places))
+    change[digit] = place;
+  substitute(value.meaning, change);
+  value.meaning = terms.normalize(std::move(value.meaning));
+  value.dims[dim] = std::move(digits);
+  value.rows.reset();
+  return value;
+}
+
 bool cleave::prove::cut(Terms &terms, Tensor &value, unsigned dim, ArrayRef<int64_t> strides) {
   SmallVector<Digit, 2> old = digitsOf(value.dims[dim], terms.variables);
   SmallVector<int64_t, 4> cuts(strides);

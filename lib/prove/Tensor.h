@@ -34,6 +34,12 @@ Index placeIn(llvm::ArrayRef<Var> digits, const Variables &variables);
 int64_t sizeOf(llvm::ArrayRef<Var> digits, const Variables &variables);
 /// The same tensor, over digits of its own: views of one value share theirs.
 Tensor withOwnDigits(Terms &terms, Tensor value);
+/// The meaning over new digits in the place of these.
+llvm::SmallVector<Var, 2> rename(Terms &terms, Meaning &meaning, llvm::ArrayRef<Var> digits);
+/// What lies in dimension `dim` at `places`, one for each of its digits; these depend on `digits`,
+/// which the dimension then has.
+Tensor takeAt(Terms &terms, Tensor value, unsigned dim, llvm::ArrayRef<Index> places,
+              llvm::SmallVector<Var, 2> digits);
 /// Cuts dimension `dim` at these strides too. Fails, and leaves the value, if its digits do not
 /// permit it.
 bool cut(Terms &terms, Tensor &value, unsigned dim, llvm::ArrayRef<int64_t> strides);

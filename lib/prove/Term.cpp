@@ -214,8 +214,8 @@ Meaning Terms::flatten(Meaning meaning) {
   for (Summand &summand : meaning)
     normalizeSummand(std::move(summand), result);
   combine(result);
-  while (joinIntervals(result) || ((areShares || arePieces) && joinBlocks(result)) ||
-         joinPrefix(result)) {
+  while (joinIntervals(result) || (arePieces && joinDifferences(result)) ||
+         ((areShares || arePieces) && joinBlocks(result)) || joinPrefix(result)) {
     // What holds everywhere is no condition.
     llvm::erase_if(result, [&](Summand &summand) { return !simplifyGuards(summand); });
     combine(result);

@@ -193,6 +193,9 @@ public:
   void takePieces() { arePieces = true; }
   bool takesPieces() const { return arePieces; }
 
+  /// The digits of ranks' places.
+  void nameRanks(llvm::ArrayRef<Var> digits) { ranks.assign(digits.begin(), digits.end()); }
+
   /// Merges digits among `vars` that all of `indices` use as one, and rewrites these; `outer` has
   /// each digit that remains as a combination of those before.
   void mergeDigits(llvm::ArrayRef<Index *> indices, llvm::SmallVectorImpl<Var> &vars,
@@ -206,6 +209,7 @@ private:
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   bool late = false;
   std::optional<Lemma> broken;
+  llvm::SmallVector<Var> ranks;
   bool areShares = false, hasRoom = false, arePieces = false;
   unsigned sinceLook = 0;
 
@@ -225,9 +229,17 @@ private:
     Index *index;
     int64_t size;
   };
-  void collectUses(Reference &reference, llvm::SmallVectorImpl<Use> &uses);
+  void collectUses(Reference &reference, llvm::SmallVectorImpl<Use> &uses, bool narrowsRows = true);
   void extendDigits(llvm::ArrayRef<Use> uses, llvm::SmallVectorImpl<Var> &vars,
                     llvm::DenseMap<Var, Index> &outer);
+  /// What an op is applied to: references over its own digits, each of which is an index outside.
+  struct Operands {
+    std::vector<Reference> references;
+    llvm::SmallVector<Var> vars;
+    llvm::DenseMap<Var, Index> outer;
+  };
+  void settleDigits(Operands &operands, bool extends);
+  std::vector<Operands> separateRanks(const Operands &given, llvm::ArrayRef<Var> read);
   bool dropChoices(Summand &summand);
   bool pushInwards(const Summand &summand, Meaning &result);
   bool narrow(const Summand &summand, Meaning &result);
@@ -252,6 +264,7 @@ private:
   void unfold(const Summand &folded, Meaning &result);
   void combine(Meaning &meaning);
   bool joinIntervals(Meaning &meaning);
+  bool joinDifferences(Meaning &meaning);
   bool joinPrefix(Meaning &meaning);
   bool joinBlocks(Meaning &meaning);
   bool isNotNegative(const Meaning &meaning) const;

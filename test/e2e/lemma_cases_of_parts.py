@@ -25,14 +25,18 @@ def rows_of_a_ring(f, axis, own, width):
     x, w = f.argument((ranks * own, width), on(axis)), f.argument((width, 3))
     if not f.local:
         return f.give(f.aten("mm", x, w))
-    blocks = []
+    f.give(multiply_ring(f, axis, x, w, own))
+
+
+def multiply_ring(f, axis, x, w, own):
+    ranks, blocks = MESH[axis], []
     for _ in range(ranks):
         blocks.append(f.aten("mm", x, w))
         x = f.shift(x, axis, -1 if f.wrong else 1)
     split = f.aten("view", f.aten("cat", *blocks, dim=0), size=[ranks, own, 3])
     before = f.aten("sub", f.axis_index(axis), f.aten("arange_start", start=0, end=ranks))
     order = f.aten("where", f.aten("lt_scalar", before, other=0), f.aten("add_scalar", before, other=ranks), before)
-    f.give(f.aten("view", f.aten("index_select", split, order, dim=0), size=[ranks * own, 3]))
+    return f.aten("view", f.aten("index_select", split, order, dim=0), size=[ranks * own, 3])
 
 
 @lemma("condition-on-digits", *RINGS)
@@ -43,3 +47,20 @@ def blocks_of_a_ring(f, axis, own, width):
 @lemma("equal-places", *RINGS)
 def places_of_a_ring(f, axis, own, width):
     rows_of_a_ring(f, axis, own, width)
+
+
+def columns_of_a_ring(f, axis, own, width):
+    """The same where each rank has three columns of the weight: parts of rows by parts of columns."""
+    ranks = MESH[axis]
+    x, w = f.argument((ranks * own, width), on(axis)), f.argument((width, 3 * ranks), on(axis, 1))
+    f.give(multiply_ring(f, axis, x, w, own) if f.local else f.aten("mm", x, w), on(axis, 1))
+
+
+@lemma("parts-of-wholes", *RINGS)
+def parts_of_a_ring(f, axis, own, width):
+    columns_of_a_ring(f, axis, own, width)
+
+
+@lemma("joined-differences", *RINGS)
+def differences_of_a_ring(f, axis, own, width):
+    columns_of_a_ring(f, axis, own, width)

@@ -128,6 +128,25 @@ def test_attention_round_a_ring(prove, local, name):
     assert local(name, "cp2")[1].read_text().count("dist.shift") > 10
 
 
+@pytest.mark.parametrize(
+    "name, mesh, options",
+    [("llama", "tp2, sequence", ""), ("llama", "fsdp2 x tp2", "chunks=2"), ("gpt_untied", "fsdp2 x tp2", "")],
+)
+def test_products_round_a_ring(prove, local, name, mesh, options):
+    """Blocks that ranks multiply while others come: parts of rows by parts of columns."""
+    program, ring = local(name, mesh, f"--async-tp=min-mb=0 {options}", "--cse")
+    text = ring.read_text()
+    assert "dist.shift" in text and "aten.index_select" in text
+    answer = prove(program, ring, "--execute=false")
+    assert answer["answer"] == "proved", answer["findings"][:2]
+    # Another rank's block.
+    wrong = re.sub(r"(aten\.sub_scalar\(%\w+, other = )1\)", r"\g<1>2)", text, count=1)
+    assert wrong != text
+    changed = ring.with_suffix(".wrong.mlir")
+    changed.write_text(wrong)
+    assert prove(program, changed, "--execute=false")["answer"] == "unknown"
+
+
 def test_a_mask_of_another_block_is_refuted(prove, local):
     whole, part = local("llama", "cp2")
     answer = prove(whole, changed(part, r"other = 2\) : \(tensor<i64", "other = 1) : (tensor<i64"), "--seed=3")

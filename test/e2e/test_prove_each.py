@@ -57,7 +57,7 @@ def test_each_pass_is_proved(run, name, mesh, passes, proved):
 
 
 def test_what_is_unknown_is_said_and_passes_go_on(run):
-    """A ring of products has no lemma, and clipping changes the step."""
+    """Clipping changes the step."""
     said, _ = run("llama", "tp2", ["--async-tp=chunks=2 min-mb=0", "--cse", "--clip-gradients"])
     verdicts = {name: (verdict, rest) for name, verdict, rest in said}
     assert verdicts["--partition"][0] == "is proved"

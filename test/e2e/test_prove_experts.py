@@ -38,6 +38,25 @@ def test_rows_that_ranks_exchange_are_proved(layout, exported, build_dir, tmp_pa
     assert status == 0 and "assumptions" not in answer and "note" not in answer, answer
 
 
+def in_flight(found):
+    """The exchange begun, and waited for."""
+    space, name, op = found.groups()
+    # Of one operand the type is its result's, too.
+    begun, _, made = op.rpartition(" -> ") if " -> " in op else (op, "", op.rpartition(" : ")[2])
+    return f"{space}%begun_{name} = {begun} -> !dist.future<{made}>\n{space}%{name} = dist.wait %begun_{name} : {made}"
+
+
+def test_stages_of_experts_whose_exchanges_are_in_flight(exported, build_dir, tmp_path):  # noqa: F811
+    _, path, _ = exported("deepseek_v3")
+    stages = ["--outline-stages=count=2 balance=cost recompute=all", "--split-fsdp-collectives"]
+    local = lay_out(build_dir, path, {"dp": 4}, [(EXPERTS, ExpertParallel("dp")), ("", FSDP("dp"))], tmp_path, *stages)
+    text, count = re.subn(r"(?m)^( *)%(\w+) = (dist\.\w*all_to_all\(.*)$", in_flight, local.read_text())
+    assert count > 8
+    local.write_text(text)
+    status, answer = prove(build_dir, path, local)
+    assert status == 0, answer
+
+
 def test_a_capacity_is_assumed_to_suffice(exported, build_dir, tmp_path):  # noqa: F811
     _, path, _ = exported("deepseek_v3")
     local = lay_out(build_dir, path, {"dp": 2}, [(EXPERTS, ExpertParallel("dp", 1.5)), ("", FSDP("dp"))], tmp_path)
