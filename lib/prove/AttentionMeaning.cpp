@@ -235,7 +235,8 @@ bool Evaluator::attention(Operation *op, ArrayRef<const Tensor *> operands,
   };
   auto varsOf = [&](const sharding::DimFactors &dim) {
     llvm::SmallVector<Var, 2> vars;
-    for (const Digit &digit : llvm::reverse(digitsOf(dim)))
+    SmallVector<Digit, 2> digits = digitsOf(dim);
+    for (const Digit &digit : llvm::reverse(digits))
       vars.push_back(digit.var);
     return vars;
   };

@@ -330,7 +330,8 @@ bool Evaluator::evaluateDist(Operation *op, ArrayRef<const Tensor *> operands,
     int64_t root = terms.breaks(Lemma::Broadcast) ? 0 : broadcast.getRoot();
     Tensor value = *operands[0];
     Substitution digits;
-    for (Var digit : llvm::reverse(::digitsOf(*along))) {
+    SmallVector<Var> ranks = ::digitsOf(*along);
+    for (Var digit : llvm::reverse(ranks)) {
       digits[digit] = Index(root % terms.variables.getSize(digit));
       root /= terms.variables.getSize(digit);
     }
