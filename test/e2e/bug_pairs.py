@@ -191,7 +191,6 @@ RUN = ("oneflow-9941", "flashattn-315", "mlm-4828")
 FAR = {
     "torchtune-2420": "aten.add",
     "pt-115967": "aten.embedding_dense_backward",
-    "pt-144109": "aten.embedding",
     "pt-165962": "aten.amax",
     "pt-190746": "aten.mm",
     "pt-178785": "aten.sub",
