@@ -301,12 +301,11 @@ bool Evaluator::attention(Operation *op, ArrayRef<const Tensor *> operands,
       continue;
     }
     Side q = queries, k = keys;
-    if (!terms.breaks(Lemma::AnyTwoPlaces))
-      generalize(there, q, k, places, region, terms.variables);
+    generalize(there, q, k, places, region, terms.variables);
     Substitution back;
     if (q.isWhole) {
       back[q.whole] = q.at;
-      back[k.whole] = k.at;
+      back[k.whole] = terms.breaks(Lemma::AnyTwoPlaces) ? k.own : k.at;
     }
     auto add = [&](Meaning &sum, Meaning meaning) {
       substitute(meaning, back);
