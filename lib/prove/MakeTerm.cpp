@@ -70,8 +70,8 @@ void Terms::extendDigits(ArrayRef<Use> uses, llvm::SmallVectorImpl<Var> &vars,
 }
 
 /// The indices of a reference, and the sizes of the digits that they are; 0 where a part of the
-/// digit is not one of what it is of. What says which row of a part is named is no part: see
-/// `narrow`.
+/// digit is not one of what it is of. What says which row of a part is named is not one
+/// (see `narrow`).
 void Terms::collectUses(Reference &reference, SmallVectorImpl<Use> &uses, bool narrowsRows) {
   const Term &term = terms[reference.term];
   bool isNarrow = narrowsRows && term.core.tag == Core::Tag::IsZero;
