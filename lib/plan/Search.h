@@ -49,7 +49,7 @@ public:
   /// sharded over the ranks that divide the batch.
   virtual const StageSamples *sampleStages(const Shape &shape) = 0;
   /// The same for FSDP that gathers in each microbatch, with what it gathers and scatters; null for
-  /// any other layout, and where there is one stage.
+  /// any other layout, where there is one stage, and with `cp`.
   virtual const StageSamples *sampleGathering(const Shape &shape) = 0;
   /// What these are at the least, from the program that is partitioned for the layout whose batch
   /// is not divided; null where there are none. Nothing is sharded in them over the ranks that

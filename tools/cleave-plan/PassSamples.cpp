@@ -251,8 +251,9 @@ const StageSamples *PassRunner::sampleStages(const Shape &shape) {
 }
 
 const StageSamples *PassRunner::sampleGathering(const Shape &shape) {
-  // What a layer between others waits for in a stage by itself says nothing of all layers in one.
-  if (shape.layout.sharding != Sharding::Fsdp || shape.numStages() == 1)
+  // What a layer between others waits for in a stage by itself says nothing of all layers in one;
+  // nor of longer stages in which what ring attention exchanges takes turns with what is gathered.
+  if (shape.layout.sharding != Sharding::Fsdp || shape.numStages() == 1 || shape.layout.context > 1)
     return nullptr;
   return sample(shape, shape.layout, /*isLeast=*/false);
 }
