@@ -142,9 +142,7 @@ private:
   struct Item;
 
   llvm::Expected<Candidate> simulate(const Plan &plan, const StagedProgram &program, double best);
-  std::vector<PlanBound> boundSchedules(const Shape &shape);
-  std::vector<PlanBound> boundGathering(const Shape &shape);
-  std::vector<PlanBound> boundUndivided(const Shape &shape);
+  std::vector<PlanBound> boundBy(const StageSamples *samples, const Shape &shape) const;
   void refine(Entry &entry, size_t work);
   llvm::Error confirmSamples(const Shape &shape, const simulate::ProgramWork &whole, bool isExact);
   llvm::Error confirmSamples(const Shape &shape, const simulate::ProgramWork &whole,

@@ -79,25 +79,10 @@ double Search::findRoom(const Layout &layout) const {
   return double(layout.pipeline) * (options.memory - boundMemory(layout));
 }
 
-std::vector<PlanBound> Search::boundSchedules(const Shape &shape) {
-  const StageSamples *samples = programs.sampleStages(shape);
+std::vector<PlanBound> Search::boundBy(const StageSamples *samples, const Shape &shape) const {
   if (!samples)
     return {};
-  return cleave::plan::boundSchedules(space, cluster, shape, *samples);
-}
-
-std::vector<PlanBound> Search::boundGathering(const Shape &shape) {
-  const StageSamples *samples = programs.sampleGathering(shape);
-  if (!samples)
-    return {};
-  return cleave::plan::boundSchedules(space, cluster, shape, *samples);
-}
-
-std::vector<PlanBound> Search::boundUndivided(const Shape &shape) {
-  const StageSamples *samples = programs.sampleUndivided(shape);
-  if (!samples)
-    return {};
-  return cleave::plan::boundSchedules(space, cluster, shape, *samples);
+  return boundSchedules(space, cluster, shape, *samples);
 }
 
 double Search::boundLayers(const Shape &shape) {
@@ -137,12 +122,13 @@ void Search::refine(Entry &entry, size_t number) {
   Work &work = entry.works[number];
   if (work.schedules) {
     work.hasGathers = true;
-    for (auto [bound, other] : llvm::zip(*work.schedules, boundGathering(work.shape)))
+    for (auto [bound, other] :
+         llvm::zip(*work.schedules, boundBy(programs.sampleGathering(work.shape), work.shape)))
       bound = {std::max(bound.seconds, other.seconds), std::max(bound.memory, other.memory)};
     raiseBounds(work, *work.schedules);
     return;
   }
-  work.schedules = boundSchedules(work.shape);
+  work.schedules = boundBy(programs.sampleStages(work.shape), work.shape);
   if (options.isExhaustive)
     raiseSampled(entry, number);
   for (auto [index, bound] : llvm::enumerate(*work.schedules)) {
@@ -172,7 +158,7 @@ void Search::raiseSampled(Entry &entry, size_t number) {
   Work &work = entry.works[number];
   if (work.undivided)
     return;
-  work.undivided = boundUndivided(work.shape);
+  work.undivided = boundBy(programs.sampleUndivided(work.shape), work.shape);
   if (work.undivided->empty())
     raiseRecomputed(entry, work.shape.recompute);
   else

@@ -33,9 +33,10 @@ PlanBound Search::boundPlan(const Plan &plan) {
   // A shape's schedules are asked for one after the other.
   if (!bounded || bounded->first != shape) {
     std::vector<PlanBound> most(schedules.size());
-    for (const std::vector<PlanBound> &bounds :
-         {boundUndivided(shape), boundSchedules(shape), boundGathering(shape)})
-      for (auto [bound, other] : llvm::zip(most, bounds))
+    // Samples are there until others are asked for.
+    for (auto sample :
+         {&Programs::sampleUndivided, &Programs::sampleStages, &Programs::sampleGathering})
+      for (auto [bound, other] : llvm::zip(most, boundBy((programs.*sample)(shape), shape)))
         bound = {std::max(bound.seconds, other.seconds), std::max(bound.memory, other.memory)};
     bounded.emplace(shape, std::move(most));
   }
@@ -50,9 +51,8 @@ llvm::Error Search::confirmSamples(const Shape &shape, const simulate::ProgramWo
                                    bool isExact) {
   // FSDP's communication is not in samples, or not all that waits for it.
   isExact &= shape.layout.sharding != Sharding::Fsdp;
-  for (const StageSamples *samples :
-       {programs.sampleStages(shape), programs.sampleGathering(shape)})
-    if (samples)
+  for (auto sample : {&Programs::sampleStages, &Programs::sampleGathering})
+    if (const StageSamples *samples = (programs.*sample)(shape))
       if (llvm::Error error = confirmSamples(shape, whole, *samples, isExact))
         return error;
   return llvm::Error::success();

@@ -84,15 +84,16 @@ void Terms::collectUses(Reference &reference, SmallVectorImpl<Use> &uses, bool n
 /// Gives operands as few digits as their indices permit.
 void Terms::settleDigits(Operands &operands, bool extends) {
   SmallVector<Index *> indices;
-  SmallVector<Use> uses;
-  for (Reference &operand : operands.references) {
+  for (Reference &operand : operands.references)
     for (Index &index : operand.indices)
       indices.push_back(&index);
-    collectUses(operand, uses);
-  }
   mergeDigits(indices, operands.vars, operands.outer);
-  if (extends)
-    extendDigits(uses, operands.vars, operands.outer);
+  if (!extends)
+    return;
+  SmallVector<Use> uses;
+  for (Reference &operand : operands.references)
+    collectUses(operand, uses);
+  extendDigits(uses, operands.vars, operands.outer);
 }
 
 /// What ranks make of two parts, each at the rank's own place, is a part of what one device makes

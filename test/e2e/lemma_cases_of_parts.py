@@ -19,6 +19,8 @@ def second_part(f, axes, shape):
 RINGS = [("dp", 2, 3), ("tp", 2, 5), ("cp", 3, 1), ("dp", 1, 4), ("cp", 2, 2)]
 
 
+@lemma("condition-on-digits", *RINGS)
+@lemma("equal-places", *RINGS)
 def rows_of_a_ring(f, axis, own, width):
     """Blocks that came round a ring, put where they belong; wrong where they went the other way."""
     ranks = MESH[axis]
@@ -39,28 +41,10 @@ def multiply_ring(f, axis, x, w, own):
     return f.aten("view", f.aten("index_select", split, order, dim=0), size=[ranks * own, 3])
 
 
-@lemma("condition-on-digits", *RINGS)
-def blocks_of_a_ring(f, axis, own, width):
-    rows_of_a_ring(f, axis, own, width)
-
-
-@lemma("equal-places", *RINGS)
-def places_of_a_ring(f, axis, own, width):
-    rows_of_a_ring(f, axis, own, width)
-
-
+@lemma("parts-of-wholes", *RINGS)
+@lemma("joined-differences", *RINGS)
 def columns_of_a_ring(f, axis, own, width):
     """The same where each rank has three columns of the weight: parts of rows by parts of columns."""
     ranks = MESH[axis]
     x, w = f.argument((ranks * own, width), on(axis)), f.argument((width, 3 * ranks), on(axis, 1))
     f.give(multiply_ring(f, axis, x, w, own) if f.local else f.aten("mm", x, w), on(axis, 1))
-
-
-@lemma("parts-of-wholes", *RINGS)
-def parts_of_a_ring(f, axis, own, width):
-    columns_of_a_ring(f, axis, own, width)
-
-
-@lemma("joined-differences", *RINGS)
-def differences_of_a_ring(f, axis, own, width):
-    columns_of_a_ring(f, axis, own, width)

@@ -34,6 +34,27 @@ std::vector<unsigned> listKinds() {
   return kinds;
 }
 
+/// Each stage takes and holds as much, however many layers it has.
+void addAlike(StageSamples &samples, const StageSample &stage) {
+  for (unsigned kind : {First, Middle, Last}) {
+    samples.add({kind}, stage);
+    samples.add({kind, Middle}, stage);
+    samples.add({kind, Last}, stage);
+  }
+}
+
+/// 8 ranks and 12 layers.
+Space makeSpace(int64_t microbatches) {
+  Space space;
+  space.ranks = 8;
+  ProgramFacts facts;
+  facts.layers = 12;
+  facts.microbatches = microbatches;
+  facts.batch = 4;
+  space.programs.push_back(facts);
+  return space;
+}
+
 /// What the first takes besides is 5, the last 7, each equal one 3, a stage once 1.
 StageSamples makeSamples() {
   StageSamples samples(listKinds(), Sharding::Replicated);
@@ -135,24 +156,13 @@ TEST(Samples, TooFewSayNothing) {
 
 /// Two ranks of a pipeline, whose stages others divide by 4 along the batch.
 TEST(Samples, MemoryFollowsFromWhatIsSharded) {
-  Space space;
-  space.ranks = 8;
-  ProgramFacts facts;
-  facts.layers = 12;
-  facts.microbatches = 2;
-  facts.batch = 4;
-  space.programs.push_back(facts);
+  Space space = makeSpace(/*microbatches=*/2);
   auto bound = [&](Sharding sharding, Sharding ofSamples) {
-    // Each stage holds as much, however many layers it has.
     StageSample stage = makeStage(1, 0);
     stage.parameterBytes = 400, stage.gradientBytes = 40, stage.stateBytes = 4;
     stage.microbatchBytes = 0.5;
     StageSamples samples(listKinds(), ofSamples);
-    for (unsigned kind : {First, Middle, Last}) {
-      samples.add({kind}, stage);
-      samples.add({kind, Middle}, stage);
-      samples.add({kind, Last}, stage);
-    }
+    addAlike(samples, stage);
     Layout layout;
     layout.data = 4;
     layout.pipeline = 2;
@@ -180,11 +190,7 @@ TEST(Samples, MemoryFollowsFromWhatIsSharded) {
     StageSamples samples(listKinds(), Sharding::Replicated);
     StageSample stage = makeStage(1, 0);
     stage.parameterBytes = 400, stage.stateBytes = 12;
-    for (unsigned kind : {First, Middle, Last}) {
-      samples.add({kind}, stage);
-      samples.add({kind, Middle}, stage);
-      samples.add({kind, Last}, stage);
-    }
+    addAlike(samples, stage);
     return boundSchedules(space, cost::Cluster(), Shape{layout}, samples).front().memory;
   };
   // Of six layers: 198 bytes of parameters and 6 of states are experts'.
@@ -195,22 +201,12 @@ TEST(Samples, MemoryFollowsFromWhatIsSharded) {
 
 /// A rank has gathered parameters of up to three of its stages at a time, as its schedule says.
 TEST(Samples, GatheredParametersCountAsTheScheduleHasThem) {
-  Space space;
-  space.ranks = 8;
-  ProgramFacts facts;
-  facts.layers = 12;
-  facts.microbatches = 4;
-  facts.batch = 4;
-  space.programs.push_back(facts);
+  Space space = makeSpace(/*microbatches=*/4);
   auto bound = [&](int64_t chunks, double gathered) {
     StageSamples samples(listKinds(), Sharding::FsdpOnce);
     StageSample stage = makeStage(1, 0);
     stage.gatheredBytes = gathered;
-    for (unsigned kind : {First, Middle, Last}) {
-      samples.add({kind}, stage);
-      samples.add({kind, Middle}, stage);
-      samples.add({kind, Last}, stage);
-    }
+    addAlike(samples, stage);
     Shape shape;
     shape.layout.data = 4;
     shape.layout.pipeline = 2;
