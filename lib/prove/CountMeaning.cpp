@@ -48,6 +48,12 @@ void cleave::prove::tagOfRows(Operation *op, unsigned result, Core &core) {
     core.tag = Core::Tag::Taken;
   } else if (isa<aten::GeOp>(op) && isWhole(0) && isWhole(1)) {
     core.tag = Core::Tag::AtLeastOther;
+  } else if (isa<aten::ClampOp>(op) && isWhole(0)) {
+    std::optional<int64_t> least = integerAt(op, "min"), greatest = integerAt(op, "max");
+    if (least == 0 && greatest && *greatest > 0) {
+      core.tag = Core::Tag::Clamped;
+      core.number = *greatest;
+    }
   }
 }
 
@@ -71,7 +77,7 @@ std::optional<int64_t> Evaluator::boundOf(const Meaning &meaning) {
       bound = double(std::max(std::abs(least), std::abs(greatest)));
     } else if (term.core.tag == Core::Tag::IsZero) {
       bound = 1;
-    } else if (term.core.tag == Core::Tag::Choice) {
+    } else if (term.core.tag == Core::Tag::Choice || term.core.tag == Core::Tag::Clamped) {
       bound = double(term.core.number);
     } else {
       return std::nullopt;
@@ -146,6 +152,40 @@ std::optional<Meaning> Evaluator::countEach(const Meaning &keys, ArrayRef<Var> r
     return std::nullopt;
   return terms.sum(isZero(terms.add(keys, terms.scale(terms.position(number), Rational(-1)))),
                    rows);
+}
+
+/// How many elements are each number, of those that count.
+std::optional<Tensor> Evaluator::countKeys(Operation *op, const Tensor &keys,
+                                           const std::optional<Meaning> &counting) {
+  Type element = tensorOf(op->getResult(0).getType()).getElementType();
+  int64_t bins = 0;
+  if (auto histc = dyn_cast<aten::HistcOp>(op)) {
+    auto numberOr = [&](StringRef name) {
+      auto scalar = op->getAttr(name);
+      if (auto number = dyn_cast_or_null<FloatAttr>(scalar))
+        return number.getValueAsDouble();
+      auto number = dyn_cast_or_null<IntegerAttr>(scalar);
+      return number ? double(number.getInt()) : 0;
+    };
+    bins = histc.getBins().value_or(100);
+    if (numberOr("min") != 0 || numberOr("max") != double(bins) ||
+        tensorOf(op->getOperand(0).getType()).getNumElements() > exactIn(element))
+      return std::nullopt;
+  } else {
+    bins = cast<aten::BincountOp>(op).getMinlength().value_or(0);
+    if (op->getNumOperands() != 1 || bins < 1 || keys.dims.size() != 1)
+      return std::nullopt;
+  }
+  Var bin = terms.variables.make(bins);
+  Index number = Index::of(bin) + Index(terms.breaks(Lemma::Counted) ? 1 : 0);
+  SmallVector<Var> rows;
+  for (const auto &dim : keys.dims)
+    llvm::append_range(rows, dim);
+  std::optional<Meaning> counts =
+      countEach(keys.meaning, counting ? ArrayRef<Var>() : rows, number, bins);
+  if (counts && counting)
+    counts = terms.sum(terms.apply(productOf(element), {*counts, *counting}, {}, {}, {}), rows);
+  return counts ? std::optional(Tensor{{{bin}}, std::move(*counts)}) : std::nullopt;
 }
 
 /// Counts side by side: each counts at its own places.
@@ -279,37 +319,8 @@ bool Evaluator::evaluateCounts(Operation *op, ArrayRef<const Tensor *> operands,
       return false;
     return take(*operands[0]);
   }
-  if (auto histc = dyn_cast<aten::HistcOp>(op)) {
-    auto numberOr = [&](StringRef name) {
-      auto scalar = op->getAttr(name);
-      if (auto number = dyn_cast_or_null<FloatAttr>(scalar))
-        return number.getValueAsDouble();
-      auto number = dyn_cast_or_null<IntegerAttr>(scalar);
-      return number ? double(number.getInt()) : 0;
-    };
-    int64_t bins = histc.getBins().value_or(100);
-    if (numberOr("min") != 0 || numberOr("max") != double(bins) ||
-        from.getNumElements() > exactIn(element))
-      return false;
-    Var bin = terms.variables.make(bins);
-    SmallVector<Var> rows;
-    for (const auto &dim : operands[0]->dims)
-      llvm::append_range(rows, dim);
-    std::optional<Meaning> counts =
-        countEach(operands[0]->meaning, rows,
-                  Index::of(bin) + Index(terms.breaks(Lemma::Counted) ? 1 : 0), bins);
-    return counts && take(Tensor{{{bin}}, std::move(*counts)});
-  }
-  if (auto bincount = dyn_cast<aten::BincountOp>(op)) {
-    int64_t bins = bincount.getMinlength().value_or(0);
-    if (op->getNumOperands() != 1 || bins < 1 || operands[0]->dims.size() != 1)
-      return false;
-    Var bin = terms.variables.make(bins);
-    std::optional<Meaning> counts =
-        countEach(operands[0]->meaning, operands[0]->dims[0],
-                  Index::of(bin) + Index(terms.breaks(Lemma::Counted) ? 1 : 0), bins);
-    return counts && take(Tensor{{{bin}}, std::move(*counts)});
-  }
+  if (isa<aten::HistcOp, aten::BincountOp>(op))
+    return take(countKeys(op, *operands[0], std::nullopt));
   if (!isInteger(element))
     return false;
   if (isa<aten::CumsumOp>(op)) {

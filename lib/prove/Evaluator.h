@@ -237,6 +237,8 @@ private:
   std::optional<int64_t> choicesOf(const Meaning &meaning);
   std::optional<Meaning> countEach(const Meaning &keys, llvm::ArrayRef<Var> rows,
                                    const Index &number, int64_t numbers);
+  std::optional<Tensor> countKeys(mlir::Operation *op, const Tensor &keys,
+                                  const std::optional<Meaning> &counting);
   std::optional<Tensor> joinParts(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
   std::optional<Tensor> takePlaces(mlir::Operation *op, const Tensor &value, const Tensor &index);
   std::optional<Tensor> divide(Tensor value, int64_t by, bool takesRest);
@@ -249,13 +251,21 @@ private:
   Meaning rowsUpTo(const RowPlaces &places, const Index &part, const Index &within);
   bool fitsIn(const RowPlaces &places, int64_t room);
 
-  // Rows in an order (RowMeaning.cpp, ExchangeMeaning.cpp, GroupedMeaning.cpp).
+  // Rows in an order (RowMeaning.cpp, RowPartMeaning.cpp, ExchangeMeaning.cpp,
+  // GroupedMeaning.cpp).
   bool areAlike(const RowOrder &left, const RowOrder &right);
+  Meaning isInPart(const RowOrder &order, llvm::ArrayRef<Var> row);
+  std::optional<Rows> takePart(const Rows &rows, unsigned dim, const Tensor &index);
+  std::optional<Rows> scatterRows(mlir::Operation *op, const Rows &rows);
+  std::optional<Rows> gatherParts(mlir::Operation *op, const Rows &rows);
+  bool limitToPart(mlir::Operation *op, const RowOrder &order, unsigned operand, unsigned dim,
+                   Tensor &value);
   bool areOwnPlaces(const Rows &rows);
   Meaning keyAt(const RowOrder &order, const Meaning &key, Tensor &value, unsigned dim);
   bool sortRows(mlir::Operation *op, const Tensor &keys, std::vector<Tensor> &results);
   std::optional<Rows> takeRows(const Tensor &value, unsigned dim, const Rows &index);
-  std::optional<Tensor> putBack(const Rows &index, const Rows &values);
+  std::optional<Tensor> putBack(mlir::Operation *op, const Tensor &into, const Rows &index,
+                                const Rows &values);
   std::optional<Tensor> addBack(mlir::Operation *op, const Tensor &into, const Rows &index,
                                 const Rows &values);
   bool evaluateEach(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,

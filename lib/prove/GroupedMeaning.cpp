@@ -21,23 +21,39 @@ bool Evaluator::areEnds(const Tensor &ends, const RowOrder &order, int64_t group
   if (terms.breaks(Lemma::GroupEnds))
     return true;
   Index group = placeIn(ends.dims[0], terms.variables);
+  auto rowsUpTo = [&]() -> std::optional<Meaning> {
+    Var each = terms.variables.make(groups);
+    std::optional<Meaning> counts = countEach(order.key, order.digits, Index::of(each), groups);
+    if (!counts)
+      return std::nullopt;
+    for (Summand &summand : *counts)
+      summand.guards.push_back({group - Index::of(each), 0, kFar});
+    return terms.sum(std::move(*counts), {each});
+  };
   switch (order.kind) {
   case RowOrder::Kind::Received:
     return false;
   case RowOrder::Kind::Sorted: {
-    Var each = terms.variables.make(groups);
-    std::optional<Meaning> counts = countEach(order.key, order.digits, Index::of(each), groups);
-    if (!counts)
+    std::optional<Meaning> rows = rowsUpTo();
+    return rows && terms.areEqual(ends.meaning, *rows);
+  }
+  case RowOrder::Kind::Part: {
+    // Among the rank's own places.
+    int64_t own = sizeOf(order.digits, terms.variables) / ranksAlong(order.along);
+    const Term *clamped = asOp(ends.meaning);
+    if (!clamped || clamped->core.tag != Core::Tag::Clamped || clamped->core.number != own)
       return false;
-    for (Summand &summand : *counts)
-      summand.guards.push_back({group - Index::of(each), 0, kFar});
-    return terms.areEqual(ends.meaning, terms.sum(std::move(*counts), {each}));
+    std::optional<Meaning> rows = rowsUpTo();
+    Index first = placeIn(placesOf(order.along), terms.variables) * own;
+    return rows &&
+           terms.areEqual(terms.getOperands(ends.meaning[0].reference)[0],
+                          terms.add(*rows, terms.scale(terms.position(first), Rational(-1))));
   }
   case RowOrder::Kind::Numbered: {
     SmallVector<Var> own = placesOf(order.along);
     return groups == order.places.perPart &&
            terms.areEqual(ends.meaning,
-                          rowsUpTo(order.places, placeIn(own, terms.variables), group));
+                          this->rowsUpTo(order.places, placeIn(own, terms.variables), group));
   }
   }
   return false;
@@ -108,6 +124,8 @@ bool Evaluator::groupedProduct(Operation *op, ArrayRef<const Tensor *> operands,
   if (expert.empty() || !cutAlike(terms, x, 1, y, 0, alike))
     return false;
   substitute(y.meaning, alike);
+  if (order.kind == RowOrder::Kind::Part)
+    y.meaning = times(y.meaning, isInPart(order, x.dims[1]));
   Tensor made;
   made.dims.emplace_back();
   if (groups > 1)

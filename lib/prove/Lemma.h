@@ -70,7 +70,7 @@ namespace cleave::prove {
   X(LogSoftmax, "log-softmax", "the logarithm of a softmax is made of a maximum, exponentials and their sum") \
   X(LogSoftmaxGradient, "log-softmax-gradient", "its gradient takes off the sum of all, by the classes' shares") \
   X(RowsAdded, "rows-added", "'index_add' leaves what was there, plus each source at the row that it names") \
-  /* Rows in an order that data decide (CountMeaning.cpp, NumberMeaning.cpp, RowMeaning.cpp, GroupedMeaning.cpp, ExchangeMeaning.cpp) */ \
+  /* Rows in an order that data decide (CountMeaning.cpp, NumberMeaning.cpp, RowMeaning.cpp, RowPartMeaning.cpp, GroupedMeaning.cpp, ExchangeMeaning.cpp) */ \
   X(Counted, "counted", "how many keys are a number is the sum of whether each is")                \
   X(CountConverted, "count-converted", "a type that has all integers up to a count holds the count") \
   X(PartsJoined, "parts-joined", "of joined parts each has its own places")                        \
@@ -78,6 +78,8 @@ namespace cleave::prove {
   X(DividedPlace, "divided-place", "a place divided by as many as its minor digits count is that of its major ones") \
   X(SortedRows, "sorted-rows", "the indices of a sort take rows in its order")                     \
   X(PutBack, "put-back", "rows written where the indices of their sort say lie as before it")      \
+  X(PartOfSorted, "part-of-sorted", "a rank's part of sorted rows are the rows that the order puts there") \
+  X(ChosenOnce, "chosen-once", "an index along a dimension is one of its places, once")            \
   X(RowByItself, "row-by-itself", "what is made of each row by itself does not depend on their order") \
   X(GroupEnds, "group-ends", "groups that end where the rows of experts do have the experts' rows") \
   X(GroupedRows, "grouped-rows", "a row's product by group is the sum over experts of products, of which its own counts") \

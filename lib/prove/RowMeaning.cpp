@@ -85,9 +85,14 @@ bool Evaluator::sortRows(Operation *op, const Tensor &keys, std::vector<Tensor> 
   return true;
 }
 
+/// Whether the digits are those of all rows that were sorted.
+static bool isWhole(const RowOrder &order) {
+  return order.kind == RowOrder::Kind::Sorted || order.kind == RowOrder::Kind::Part;
+}
+
 /// The rows of a value that sorted indices name.
 std::optional<Rows> Evaluator::takeRows(const Tensor &value, unsigned dim, const Rows &index) {
-  if (index.value.dims.size() != 1 || index.order->kind != RowOrder::Kind::Sorted)
+  if (index.value.dims.size() != 1 || !isWhole(*index.order))
     return std::nullopt;
   // What the value's digits cut, the index's are to cut, too.
   Tensor at = withOwnDigits(terms, index.value);
@@ -113,22 +118,36 @@ std::optional<Rows> Evaluator::takeRows(const Tensor &value, unsigned dim, const
   return Rows{takeAt(terms, value, dim, *places, at.dims[0]), dim, index.order};
 }
 
-/// Rows where they were before they were sorted; all of them are there.
-std::optional<Tensor> Evaluator::putBack(const Rows &index, const Rows &values) {
-  if (index.order->kind != RowOrder::Kind::Sorted ||
+/// Rows where they were before they were sorted. All of them are there, or those of this rank's
+/// part, and zero elsewhere.
+std::optional<Tensor> Evaluator::putBack(Operation *op, const Tensor &into, const Rows &index,
+                                         const Rows &values) {
+  if (!isWhole(*index.order) ||
       !(areAlike(*index.order, *values.order) || terms.breaks(Lemma::PutBack)) ||
       !areOwnPlaces(index))
     return std::nullopt;
-  return values.value;
+  Tensor result = values.value;
+  if (index.order->kind == RowOrder::Kind::Part) {
+    if (!into.meaning.empty())
+      return std::nullopt;
+    Type element = tensorOf(op->getResult(0).getType()).getElementType();
+    result.meaning =
+        terms.apply(productOf(element),
+                    {result.meaning, isInPart(*values.order, result.dims[values.dim])}, {}, {}, {});
+  }
+  return result;
 }
 
 /// Rows added where sorted indices say.
 std::optional<Tensor> Evaluator::addBack(Operation *op, const Tensor &into, const Rows &index,
                                          const Rows &values) {
-  if (index.order->kind != RowOrder::Kind::Sorted || values.dim != 0 ||
-      !areAlike(*index.order, *values.order) || index.value.dims.size() != 1)
+  if (!isWhole(*index.order) || values.dim != 0 || !areAlike(*index.order, *values.order) ||
+      index.value.dims.size() != 1)
     return std::nullopt;
   Tensor rows = withOwnDigits(terms, values.value), at = index.value;
+  if (values.order->kind == RowOrder::Kind::Part)
+    rows.meaning = terms.apply(productOf(tensorOf(op->getResult(0).getType()).getElementType()),
+                               {rows.meaning, isInPart(*values.order, rows.dims[0])}, {}, {}, {});
   Substitution digits;
   if (!cutAlike(terms, rows, 0, at, 0, digits))
     return std::nullopt;
@@ -170,6 +189,20 @@ std::optional<Tensor> Evaluator::addBack(Operation *op, const Tensor &into, cons
 // Each row by itself
 //===----------------------------------------------------------------------===//
 
+/// The factor that a dimension is, but for those of size 1.
+static std::optional<FactorId> factorOf(const ShardingRule &rule,
+                                        const sharding::DimFactors &factors) {
+  std::optional<FactorId> found;
+  for (FactorId factor : factors) {
+    if (rule.factors[factor].size == 1)
+      continue;
+    if (found)
+      return std::nullopt;
+    found = factor;
+  }
+  return found;
+}
+
 /// An op that works on each row by itself, or adds rows up.
 bool Evaluator::evaluateEach(Operation *op, ArrayRef<const Tensor *> operands,
                              std::vector<Tensor> &results) {
@@ -183,11 +216,11 @@ bool Evaluator::evaluateEach(Operation *op, ArrayRef<const Tensor *> operands,
     const Rows *rows = operand->rows.get();
     if (!rows)
       continue;
-    const sharding::DimFactors &dim = rule.operands[i][rows->dim];
-    if (dim.size() != 1 || (factor && *factor != dim.front()) || rows->isPlaceElsewhere ||
+    std::optional<FactorId> own = factorOf(rule, rule.operands[i][rows->dim]);
+    if (!own || (factor && *factor != *own) || rows->isPlaceElsewhere ||
         (order && !areAlike(*order, *rows->order)))
       return false;
-    factor = dim.front();
+    factor = own;
     order = rows->order;
     size = sizeOf(rows->value.dims[rows->dim], terms.variables);
   }
@@ -196,7 +229,7 @@ bool Evaluator::evaluateEach(Operation *op, ArrayRef<const Tensor *> operands,
   // Where it is, it has a dimension to itself.
   auto dimOf = [&](const sharding::TensorFactors &tensor) -> std::optional<unsigned> {
     for (auto [dim, factors] : llvm::enumerate(tensor))
-      if (factors.size() == 1 && factors.front() == *factor)
+      if (factorOf(rule, factors) == factor)
         return dim;
     return std::nullopt;
   };
@@ -242,6 +275,16 @@ bool Evaluator::evaluateEach(Operation *op, ArrayRef<const Tensor *> operands,
   for (const sharding::TensorFactors &tensor : rule.results)
     if (ShardingRule::contains(tensor, *factor) && !dimOf(tensor))
       return false;
+  bool isPart = order->kind == RowOrder::Kind::Part;
+  if (isPart && llvm::any_of(rule.results, [&](const sharding::TensorFactors &tensor) {
+        return !dimOf(tensor);
+      })) {
+    const auto *limited =
+        llvm::find_if(operands, [](const Tensor *operand) { return operand->rows; });
+    unsigned i = limited - operands.begin();
+    if (!limitToPart(op, *order, i, (*limited)->rows->dim, values[i]))
+      return false;
+  }
 
   SmallVector<const Tensor *> given;
   for (const Tensor &value : values)
@@ -255,7 +298,8 @@ bool Evaluator::evaluateEach(Operation *op, ArrayRef<const Tensor *> operands,
     made.push_back(values.front());
   else if (std::optional<Tensor> special = evaluateSpecial(op, given))
     made.push_back(std::move(*special));
-  else if (!evaluateByRule(op, given, made))
+  else if (!(isa<aten::ToCopyOp>(op) && evaluateCounts(op, given, made)) &&
+           !evaluateByRule(op, given, made))
     made.clear();
   rowFactor.reset();
   if (made.size() != results.size())
@@ -268,7 +312,7 @@ bool Evaluator::evaluateEach(Operation *op, ArrayRef<const Tensor *> operands,
       if (terms.breaks(Lemma::RowByItself))
         value.meaning.clear();
       results[i].rows = std::make_shared<Rows>(Rows{std::move(value), *dim, order});
-    } else if (order->kind == RowOrder::Kind::Sorted &&
+    } else if ((order->kind == RowOrder::Kind::Sorted || isPart) &&
                rule.reductionAt(*factor, i) == FactorReduction::Sum) {
       step = "rows";
       results[i] = std::move(value);
@@ -309,6 +353,10 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
   if (op->getName().getDialectNamespace() == "dist") {
     if (isa<dist::RaggedAllToAllOp>(op))
       return takeRows(exchange(op, given));
+    if (isa<dist::AllGatherOp>(op) && given.size() == 1 && op->getNumResults() == 1)
+      return takeRows(gatherParts(op, *given[0]->rows));
+    if (isa<dist::ReduceScatterOp>(op) && given.size() == 1 && op->getNumResults() == 1)
+      return takeRows(scatterRows(op, *given[0]->rows));
     // What says only how a value lies.
     auto convert = dyn_cast<dist::ConvertOp>(op);
     bool keeps = isa<dist::ReinterpretOp, dist::WaitOp>(op) ||
@@ -329,8 +377,10 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
       return false;
     dim += dim < 0 ? given[0]->dims.size() : 0;
     const Rows *value = rowsOf(0), *index = rowsOf(1);
-    if (!index)
-      return index == value ? false : evaluateEach(op, given, results);
+    if (!index) {
+      std::optional<Rows> part = value ? takePart(*value, dim, *given[1]) : std::nullopt;
+      return part ? takeRows(std::move(part)) : value && evaluateEach(op, given, results);
+    }
     return takeRows(value ? takeByNumber(*value, dim, *index)
                           : this->takeRows(*given[0], dim, *index));
   }
@@ -346,11 +396,14 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
     if (put.getAccumulate().value_or(false))
       return isa<FloatType>(into.getElementType()) &&
              takeValue(addBack(op, *given[0], *index, *values));
+    if (index->order->kind == RowOrder::Kind::Part)
+      return into.getDimSize(0) == sizeOf(index->order->digits, terms.variables) &&
+             takeValue(putBack(op, *given[0], *index, *values));
     if (into.getShape() != from.getShape())
       return false;
     if (index->isPlaceElsewhere)
       return takeRows(putByNumber(*index, *values));
-    return takeValue(putBack(*index, *values));
+    return takeValue(putBack(op, *given[0], *index, *values));
   }
   if (auto scatter = dyn_cast<aten::ScatterSrcOp>(op)) {
     const Rows *index = rowsOf(1), *values = rowsOf(2);
@@ -361,7 +414,8 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
       if (tensorOf(op->getOperand(i).getType()).getShape() != into.getShape())
         return false;
     return index && values && index->dim == dim && values->dim == dim &&
-           takeValue(putBack(*index, *values));
+           index->order->kind == RowOrder::Kind::Sorted &&
+           takeValue(putBack(op, *given[0], *index, *values));
   }
   if (isa<aten::FloorDivideScalarOp, aten::RemainderScalarOp>(op) && rowsOf(0) &&
       terms.asPosition(rowsOf(0)->value.meaning)) {
@@ -381,5 +435,14 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
     return takeRows(*rowsOf(0));
   if (isa<aten::GroupedMmOp>(op))
     return groupedProduct(op, given, results);
+  if (isa<aten::HistcOp, aten::BincountOp>(op)) {
+    const Rows &keys = *rowsOf(0);
+    if (!isWhole(*keys.order) || keys.isPlaceElsewhere)
+      return false;
+    std::optional<Meaning> counting;
+    if (keys.order->kind == RowOrder::Kind::Part)
+      counting = isInPart(*keys.order, keys.value.dims[keys.dim]);
+    return takeValue(countKeys(op, keys.value, counting));
+  }
   return evaluateEach(op, given, results);
 }

@@ -61,6 +61,10 @@ struct RowOrder {
   enum class Kind : uint8_t {
     /// In the order of the key, equal ones as they were: each place has a row.
     Sorted,
+    /// Of rows in the order of the key, the same on all ranks of `along`, the part that lies at
+    /// this
+    /// rank's place: of several such parts each has as many. `digits` are those of all rows.
+    Part,
     /// As they came to this rank, from each rank of `along` those whose key is this rank's place,
     /// in the order in which they lay there. Places behind them hold no row.
     Received,

@@ -113,6 +113,43 @@ bool Terms::dropChoices(Summand &summand) {
   return drops;
 }
 
+/// The sum, over all places of a dimension, of whether an index is that one is 1.
+bool Terms::chooseOnce(Summand &summand) {
+  const Term &term = terms[summand.reference.term];
+  if (term.core.tag != Core::Tag::IsZero || term.operands.size() != 1 || breaks(Lemma::ChosenOnce))
+    return false;
+  Meaning difference = getOperands(summand.reference)[0];
+  const Summand *choice = nullptr;
+  Meaning place;
+  for (const Summand &part : difference) {
+    if (terms[part.reference.term].core.tag != Core::Tag::Choice) {
+      place.push_back(part);
+      continue;
+    }
+    if (choice || !part.bound.empty() || !part.guards.empty() ||
+        (part.coefficient != Rational(1) && part.coefficient != Rational(-1)))
+      return false;
+    choice = &part;
+  }
+  if (!choice)
+    return false;
+  std::optional<Index> at = asPosition(scale(std::move(place), -choice->coefficient));
+  if (!at || at->getParts().size() != 1 || at->getConstant() != 0 ||
+      at->getParts()[0].coefficient != 1)
+    return false;
+  Var var = at->getParts()[0].var;
+  auto *bound = llvm::find(summand.bound, var);
+  auto mentions = [&](const Index &index) { return index.getCoefficient(var) != 0; };
+  if (bound == summand.bound.end() ||
+      variables.getSize(var) != terms[choice->reference.term].core.number ||
+      llvm::any_of(choice->reference.indices, mentions) ||
+      llvm::any_of(summand.guards, [&](const Guard &guard) { return mentions(guard.index); }))
+    return false;
+  summand.bound.erase(bound);
+  summand.reference = {one, {}};
+  return true;
+}
+
 /// Whether it is an op's value at a part of places on which conditions inside of it depend: there
 /// it may be a simpler one.
 bool Terms::isPartOfParts(const Reference &reference) const {
@@ -285,6 +322,10 @@ void Terms::normalizeSummand(Summand summand, Meaning &result) {
     llvm::DenseMap<Var, Index> outer;
     mergeDigits(indices, bound, outer);
     summand.bound.assign(bound.begin(), bound.end());
+  }
+  if (!summand.bound.empty() && chooseOnce(summand)) {
+    normalizeSummand(std::move(summand), result);
+    return;
   }
   if ((!summand.bound.empty() && pushInwards(summand, result)) || narrow(summand, result))
     return;

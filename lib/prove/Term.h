@@ -70,7 +70,8 @@ struct Core {
   /// `number` is below 0; whether a number of floating point is 0, or -inf; such a number, or 1
   /// where it is 0; or 0 where it is -inf. Of rows in an order (Rows.h): an index along a dimension
   /// of `number`; an integer divided by `number`, rounded down; what an index takes of a value; the
-  /// place of a row in the order of keys; whether an integer is at least another.
+  /// place of a row in the order of keys; whether an integer is at least another; an integer that
+  /// is brought between 0 and `number`.
   enum class Tag : uint8_t {
     None,
     Max,
@@ -95,7 +96,8 @@ struct Core {
     Divided,
     Taken,
     PlaceInOrder,
-    AtLeastOther
+    AtLeastOther,
+    Clamped
   };
   Tag tag = Tag::None;
   int64_t number = 0;
@@ -241,6 +243,7 @@ private:
   void settleDigits(Operands &operands, bool extends);
   std::vector<Operands> separateRanks(const Operands &given, llvm::ArrayRef<Var> read);
   bool dropChoices(Summand &summand);
+  bool chooseOnce(Summand &summand);
   bool pushInwards(const Summand &summand, Meaning &result);
   bool narrow(const Summand &summand, Meaning &result);
   bool isPartOfParts(const Reference &reference) const;

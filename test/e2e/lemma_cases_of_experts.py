@@ -1,6 +1,8 @@
 """Lemmas of rows in an order that data decide: counts, numbers, sorted rows, and rows that ranks exchange: see
 `lemma_cases.py`."""
 
+import math
+
 from lemma_cases import AXES, lemma, on
 from lemma_programs import MESH
 
@@ -142,6 +144,59 @@ def grouped_rows(f, rows, experts, width):
     keys, others = choices(f, rows, experts), choices(f, rows, experts)
     x, w = f.argument((rows, width)), f.argument((experts, width, 3))
     f.give(multiply(f, others if f.wrong else keys, experts, x, w))
+
+
+# Sorted rows of which each rank has a part.
+
+PARTED = [("dp", 4, 4, 3), ("tp", 3, 5, 1), ("cp", 2, 2, 7), ("dp tp", 2, 6, 2), ("dp", 6, 3, 4)]
+
+
+def own_part(f, axes, own, order, *, first=True):
+    """What lies at the rank's own places of the order that all ranks have."""
+    places = f.aten("arange_start", start=0, end=own)
+    if first:
+        places = f.aten("add", places, f.aten("mul_scalar", f.axis_index(axes), other=own))
+    return f.aten("index_select", order, places, dim=0)
+
+
+@lemma("part-of-sorted", *PARTED)
+def part_of_sorted(f, axes, own, experts, width):
+    """Each rank multiplies the rows at its own places, by groups that end there or beside them."""
+    ranks = math.prod(MESH[axis] for axis in axes.split())
+    keys, x = choices(f, ranks * own, experts, on(axes)), f.argument((ranks * own, width), on(axes))
+    w, y = f.argument((experts, width, 3)), f.argument((ranks * own, 3), on(axes))
+    if not f.local:
+        f.give(multiply(f, keys, experts, x, w), on(axes))
+        order = f.aten("sort_stable", keys, stable=True)[1]
+        left = f.aten("t", f.aten("index", x, order))
+        return f.give(f.aten("_grouped_mm", left, f.aten("index", y, order), ends_of(f, keys, experts)))
+    keys, x, y = (f.all_gather(value, 0, axes) for value in (keys, x, y))
+    order = own_part(f, axes, own, f.aten("sort_stable", keys, stable=True)[1], first=not f.wrong)
+    ends = f.aten("sub", f.aten("cumsum", f.aten("bincount", keys, minlength=experts), dim=0),
+                  f.aten("mul_scalar", f.axis_index(axes), other=own))  # fmt: skip
+    ends = f.aten("_to_copy", f.aten("clamp", ends, min=0, max=own), dtype="i32")
+    rows = f.aten("index", x, order)
+    zeros = f.aten("full", size=[ranks * own, 3], fill_value=0.0, dtype="f64")
+    made = f.aten("index_put", zeros, order, f.aten("_grouped_mm", rows, w, ends))
+    f.give(f.reduce_scatter(made, 0, axes), on(axes))
+    made = f.aten("_grouped_mm", f.aten("t", rows), f.aten("index", y, order), ends)
+    f.give(f.all_reduce(made, axes))
+
+
+@lemma("chosen-once", *PARTED)
+def chosen_once(f, axes, own, experts, width):
+    """Counts of the parts, added up, are those of all rows; and so are sums."""
+    ranks = math.prod(MESH[axis] for axis in axes.split())
+    keys, x = choices(f, ranks * own, experts, on(axes)), f.argument((ranks * own, width), on(axes))
+    if not f.local:
+        f.give(f.aten("bincount", keys, minlength=experts))
+        return f.give(f.aten("sum_dim_int_list", f.aten("tanh", x), dim=[0]))
+    keys, x = f.all_gather(keys, 0, axes), f.all_gather(x, 0, axes)
+    sorted_keys, order = f.aten("sort_stable", keys, stable=True)
+    own_keys, order = (own_part(f, axes, own, value, first=not f.wrong) for value in (sorted_keys, order))
+    f.give(f.all_reduce(f.aten("bincount", own_keys, minlength=experts), axes))
+    rows = f.aten("tanh", f.aten("index", x, order))
+    f.give(f.all_reduce(f.aten("sum_dim_int_list", rows, dim=[0]), axes))
 
 
 # Rows that ranks exchange.

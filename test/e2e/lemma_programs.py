@@ -174,7 +174,7 @@ RUN = {
     "var_correction": lambda x, dim, correction, keepdim=False: torch.var(
         x, dim, correction=correction, keepdim=keepdim),
     "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "stack": lambda *xs, dim: torch.stack(xs, dim), "lt": torch.lt,
-    "cumsum": lambda x, dim: torch.cumsum(x, dim), "where": torch.where,
+    "clamp": torch.clamp, "cumsum": lambda x, dim: torch.cumsum(x, dim), "where": torch.where,
     "_native_batch_norm_legit_functional": lambda x, w, b, m, v, training, momentum, eps: (
         aten._native_batch_norm_legit_functional(x, w, b, m, v, training, momentum, eps)),
     "embedding": embedding, "embedding_dense_backward": embedding_gradient,

@@ -9,7 +9,7 @@ import re
 import subprocess
 
 import pytest
-from cleave import FSDP, ExpertParallel
+from cleave import FSDP, DataParallel, ExpertParallel
 from combinations_cover import run_all, seed
 from test_expert_exchange import EXPERTS, REPLICAS, SHARDED, exported, lay_out  # noqa: F401
 
@@ -36,6 +36,34 @@ def test_rows_that_ranks_exchange_are_proved(layout, exported, build_dir, tmp_pa
     assert "dist.ragged_all_to_all" in local.read_text()
     status, answer = prove(build_dir, path, local, f"--log={tmp_path / 'log'}")
     assert status == 0 and "assumptions" not in answer and "note" not in answer, answer
+
+
+# Without an exchange ranks gather the rows, and each multiplies its part of them in the experts' order.
+GATHERED = {
+    "deepseek_v3, replicas": ("deepseek_v3", {"dp": 2}, [("", DataParallel("dp"))]),
+    "deepseek_v3, sharded": ("deepseek_v3", {"dp": 4}, [("", FSDP("dp"))]),
+    "qwen3_moe, sharded twice": ("qwen3_moe", REPLICAS, SHARDED),
+    "llama4, replicas": ("llama4", {"dp": 2}, [("", DataParallel("dp"))]),
+    "llama4, sharded": ("llama4", {"dp": 4}, [("", FSDP("dp"))]),
+}
+
+
+@pytest.mark.parametrize("layout", GATHERED)
+def test_rows_that_ranks_gather_are_proved(layout, exported, build_dir, tmp_path):  # noqa: F811
+    name, mesh, plan = GATHERED[layout]
+    _, path, _ = exported(name)
+    local = lay_out(build_dir, path, mesh, plan, tmp_path)
+    text = local.read_text()
+    assert "ragged_all_to_all" not in text and "aten.clamp" in text and "aten._grouped_mm" in text
+    status, answer = prove(build_dir, path, local, f"--log={tmp_path / 'log'}")
+    assert status == 0 and "assumptions" not in answer, answer
+    # Groups that end a row too early, and parts that begin too early.
+    for wrong in (r"(aten\.clamp\(%\d+, min = 0, max = )(\d+)", r"(aten\.mul_scalar\(%\d+, other = )(\d+)(?=\) : \(tensor<i64)"):
+        found = re.search(wrong, text)
+        changed = tmp_path / "wrong.mlir"
+        changed.write_text(text[: found.start(2)] + str(int(found[2]) - 1) + text[found.end(2) :])
+        status, answer = prove(build_dir, path, changed)
+        assert status == 2, answer
 
 
 def in_flight(found):

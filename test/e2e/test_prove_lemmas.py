@@ -157,5 +157,6 @@ def test_the_checker_accepts_what_lemmas_prove(build_dir, cases, proved, tmp_pat
                 break
         else:
             numbers[made.returncode] += 1
-    # The square of a root, the sum before a block, and a minimum of what all have are not replayed.
-    assert numbers[0] >= 30 and numbers[1] <= 6, numbers
+    # The square of a root, the sum before a block, a minimum of what all have, and sums over parts of sorted rows are
+    # not replayed.
+    assert numbers[0] >= 30 and numbers[1] <= 8, numbers
