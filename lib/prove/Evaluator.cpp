@@ -53,7 +53,9 @@ Tensor Evaluator::opaque(Type type, StringRef kind) {
 
 std::vector<Tensor> Evaluator::evaluate(Operation *op, ArrayRef<const Tensor *> given,
                                         std::string &unknown) {
-  std::vector<Tensor> results = evaluatePlain(op, given, unknown);
+  std::vector<Tensor> results = evaluateOnWholes(op, given);
+  if (results.empty())
+    results = evaluatePlain(op, given, unknown);
   for (Tensor &result : results)
     result.rows.reset();
   if (evaluateRows(op, given, results))

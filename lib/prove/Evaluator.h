@@ -63,11 +63,13 @@ public:
   }
   /// After axes got other digits.
   void readAxes() {
-    places.clear();
+    places = placesOf(axes);
+    llvm::SmallVector<Var> ranks = places;
     for (const Axis &axis : axes)
-      places.append(axis.digits.begin(), axis.digits.end());
-    if (!places.empty())
-      terms.nameRanks(places);
+      if (axis.digits.size() > 1)
+        ranks.push_back(axis.whole);
+    if (!ranks.empty())
+      terms.nameRanks(ranks);
   }
 
   /// The values of the op's results. One that cannot be expressed is like nothing else; `unknown`
@@ -136,6 +138,9 @@ private:
 
   /// Adds a value, if there is one, in as few digits as it permits. Whether there is.
   bool append(std::optional<Tensor> value, std::vector<Tensor> &results);
+  /// The same, where all operands read the place on an axis of several digits as one number: in
+  /// that digit. Nothing if none is read so, or that does not do (SplitAxes.cpp).
+  std::vector<Tensor> evaluateOnWholes(mlir::Operation *op, llvm::ArrayRef<const Tensor *> given);
   std::vector<Tensor> evaluatePlain(mlir::Operation *op, llvm::ArrayRef<const Tensor *> given,
                                     std::string &unknown);
 

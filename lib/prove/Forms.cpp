@@ -1,11 +1,13 @@
 //===- Forms.cpp - the forms in which a proof is tried ----------------------===//
 //
 // Most programs are proved with exponentials, softmax and attention as they are. Where that is no
-// proof, and they may be what is missing, they are taken as shares of sums.
+// proof, and they may be what is missing, they are taken as shares of sums; at first where blocks
+// of attention go round a ring.
 //
 //===----------------------------------------------------------------------===//
 
 #include "dialects/aten/ops/Arithmetic.h"
+#include "dialects/aten/ops/Comparison.h"
 #include "dialects/aten/ops/Indexing.h"
 #include "dialects/aten/ops/Softmax.h"
 #include "lib/prove/Blame.h"
@@ -20,6 +22,16 @@ static bool isOfShares(Operation *op) {
   return llvm::any_of(ArrayRef<StringRef>{"exp", "log", "softmax", "attention", "max"},
                       [&](StringRef part) { return name.contains(part); }) &&
          !name.contains("expand") && !name.contains("logical");
+}
+
+/// Whether blocks of attention go round a ring and are merged: which only shares of sums say.
+static bool mergesBlocks(ModuleOp module) {
+  bool sends = false, merges = false;
+  module.walk([&](Operation *op) {
+    sends |= isa<dist::ShiftOp>(op);
+    merges |= isa<aten::MaximumOp>(op);
+  });
+  return sends && merges;
 }
 
 /// Whether shares of sums may prove what is not proved without them. Not so if each value of GLOBAL
@@ -98,15 +110,24 @@ std::unique_ptr<Prover> Prover::runWithCuts(ModuleOp global, ModuleOp local,
 
 FailureOr<Proof> Prover::runInBothForms(ModuleOp global, ModuleOp local,
                                         const ProveOptions &options, bool comparesRanks) {
+  auto isAnswer = [](const Proof &proof) {
+    return proof.isProved || proof.isLate || !proof.outOfScope.empty();
+  };
+  std::unique_ptr<Prover> shares;
+  if (mergesBlocks(local) && !mergesBlocks(global)) {
+    shares = runWithCuts(global, local, options, comparesRanks, /*takesShares=*/true);
+    if (!shares)
+      return failure();
+    if (isAnswer(shares->getProof()))
+      return shares->getProof();
+  }
   std::unique_ptr<Prover> plain =
       runWithCuts(global, local, options, comparesRanks, /*takesShares=*/false);
   if (!plain)
     return failure();
-  if (const Proof &proof = plain->getProof();
-      proof.isProved || proof.isLate || !proof.outOfScope.empty())
-    return proof;
-  std::unique_ptr<Prover> shares;
-  if (plain->mayBeOfShares())
+  if (isAnswer(plain->getProof()))
+    return plain->getProof();
+  if (!shares && plain->mayBeOfShares())
     shares = runWithCuts(global, local, options, comparesRanks, /*takesShares=*/true);
   auto numFindings = [](const Prover &prover) { return prover.getProof().findings.size(); };
   bool areShares =

@@ -121,13 +121,15 @@ bool Fractions::isShareOfNothing(const Monomial &monomial, unsigned below, unsig
       !hasTag(divisor[0], Core::Tag::OrOne))
     return false;
   Meaning whole = operandOf(divisor[0]);
+  if (!terms.areEqual(monomial.above[above], whole))
+    return false;
   bool vanishes = false;
   for (auto [i, factor] : llvm::enumerate(monomial.above)) {
     if (!boundsOf(factor).isReal())
       return false;
     vanishes |= i != above && vanishesWith(factor, whole);
   }
-  return vanishes && terms.areEqual(monomial.above[above], whole);
+  return vanishes;
 }
 
 void Fractions::cancel(Monomial &monomial) {

@@ -18,7 +18,7 @@ namespace cleave::prove {
 
 // clang-format off
 #define CLEAVE_PROVE_LEMMAS(X)                                                                     \
-  /* Sums and conditions (Term.cpp, MakeTerm.cpp, Summands.cpp, Conditions.cpp) */                                               \
+  /* Sums and conditions (Term.cpp, MakeTerm.cpp, Summands.cpp, Conditions.cpp, SplitAxes.cpp) */                                               \
   X(ConditionHolds, "condition-holds", "a condition on places that all of them fulfil is none")    \
   X(ConditionSolved, "condition-solved", "of a sum over a digit that a condition fixes, one term is left, where the digit has that value") \
   X(ConditionChosen, "condition-chosen", "a sum over a digit that only a condition mentions counts the values that fulfil it") \
@@ -26,6 +26,7 @@ namespace cleave::prove {
   X(EqualPlaces, "equal-places", "where a condition says that two places are one, either stands for the other") \
   X(SumOfUnused, "sum-of-unused", "a sum over a digit that nothing depends on is as many times its term") \
   X(MergedDigits, "merged-digits", "two digits that are always read as one number are one digit")  \
+  X(WholePlace, "whole-place", "a rank's place that is read as one number is one digit, however its axis is cut") \
   X(SumInwards, "sum-inwards", "a sum of values of a linear op is the op's value of the sum")      \
   X(RowsOfPart, "rows-of-part", "what says which row of a part is named says which row of the whole") \
   X(LikeTerms, "like-terms", "of equal terms the coefficients are added")                          \

@@ -17,10 +17,10 @@ static bool isAtLeast(const Guard &guard, int64_t low, const Variables &variable
   return guard.low == low && guard.high > variables.getRange(guard.index).second;
 }
 
-/// For each of `digits` the one of `others` that is used alike; nothing if there is none.
-static std::optional<Substitution> matchDigits(ArrayRef<Var> digits, const Reference &reference,
-                                               ArrayRef<Var> others, const Reference &other,
-                                               const Variables &variables) {
+std::optional<Substitution> cleave::prove::matchDigits(ArrayRef<Var> digits,
+                                                       const Reference &reference,
+                                                       ArrayRef<Var> others, const Reference &other,
+                                                       const Variables &variables) {
   Substitution matched;
   SmallVector<Var> left(others);
   for (Var digit : digits) {
@@ -73,8 +73,18 @@ bool Terms::joinIntervals(Meaning &meaning) {
     for (unsigned j = 0; j < meaning.size(); ++j) {
       Summand &a = meaning[i], &b = meaning[j];
       if (i == j || a.guards.empty() || a.guards.size() != b.guards.size() ||
-          a.reference.term != b.reference.term || a.coefficient != b.coefficient ||
-          a.bound.size() != b.bound.size())
+          a.reference.term != b.reference.term || a.bound.size() != b.bound.size())
+        continue;
+      // Most do not meet, or lie elsewhere, which is seen before digits are matched.
+      bool mayMeet = llvm::any_of(a.guards, [&](const Guard &guard) {
+        return llvm::any_of(b.guards, [&](const Guard &next) { return guard.high == next.low; });
+      });
+      auto isAsFar = [](auto pair) {
+        return std::get<0>(pair).getConstant() == std::get<1>(pair).getConstant();
+      };
+      if ((!mayMeet && !breaks(Lemma::JoinedIntervals)) ||
+          !llvm::all_of(llvm::zip(a.reference.indices, b.reference.indices), isAsFar) ||
+          !isSame(a.coefficient, b.coefficient))
         continue;
       std::optional<Substitution> digits =
           matchDigits(a.bound, a.reference, b.bound, b.reference, variables);
@@ -126,8 +136,8 @@ bool Terms::joinDifferences(Meaning &meaning) {
       for (bool grows = true; grows && pieces.back().guard.high <= greatest;) {
         grows = false;
         for (auto [i, b] : llvm::enumerate(meaning)) {
-          if (b.reference.term != a.reference.term || b.coefficient != a.coefficient ||
-              b.bound.size() != a.bound.size())
+          if (b.reference.term != a.reference.term || b.bound.size() != a.bound.size() ||
+              !isSame(a.coefficient, b.coefficient))
             continue;
           std::optional<Substitution> digits =
               matchDigits(b.bound, b.reference, a.bound, a.reference, variables);
@@ -208,10 +218,9 @@ bool Terms::joinPrefix(Meaning &meaning) {
   // `sign`: 1 before, -1 behind.
   auto join = [&](const Summand &before, const Summand &within, Var block,
                   int64_t sign) -> std::optional<Summand> {
-    if (within.coefficient != before.coefficient || within.guards.size() != 1 ||
-        within.reference.term != before.reference.term ||
-        within.bound.size() + 1 != before.bound.size() ||
-        !isAtLeast(within.guards[0], 0, variables))
+    if (within.bound.size() + 1 != before.bound.size() ||
+        !isAtLeast(within.guards[0], 0, variables) ||
+        !isSame(within.coefficient, before.coefficient))
       return std::nullopt;
     SmallVector<Var> inner;
     int64_t blocks = variables.getSize(block), count = 1;
@@ -251,20 +260,21 @@ bool Terms::joinPrefix(Meaning &meaning) {
       continue;
     const Guard guard = meaning[i].guards[0];
     for (unsigned j = 0; j < meaning.size(); ++j) {
-      if (i == j)
+      if (i == j || meaning[j].guards.size() != 1 ||
+          meaning[j].reference.term != meaning[i].reference.term)
         continue;
       SmallVector<std::tuple<Summand, Var, int64_t>, 0> candidates;
-      for (Var block : meaning[i].bound)
-        for (int64_t sign : {1, -1})
-          candidates.push_back({meaning[i], block, sign});
+      if (meaning[j].bound.size() + 1 == meaning[i].bound.size())
+        for (Var block : meaning[i].bound)
+          for (int64_t sign : {1, -1})
+            candidates.push_back({meaning[i], block, sign});
       // Of two blocks one is before, or behind, which needs no sum: written as one, with a digit of
       // blocks.
       bool isOfTwo = variables.getRange(guard.index) == std::pair<int64_t, int64_t>(0, 1);
       std::optional<Substitution> digits =
-          isOfTwo && meaning[i].reference.term == meaning[j].reference.term
-              ? matchDigits(meaning[i].bound, meaning[i].reference, meaning[j].bound,
-                            meaning[j].reference, variables)
-              : std::nullopt;
+          isOfTwo ? matchDigits(meaning[i].bound, meaning[i].reference, meaning[j].bound,
+                                meaning[j].reference, variables)
+                  : std::nullopt;
       if (digits) {
         // Where the index is 1, block 0 is before; where it is 0, block 1 is behind.
         int64_t sign = guard.low == 1 ? 1 : -1;
@@ -297,156 +307,10 @@ bool Terms::joinPrefix(Meaning &meaning) {
 }
 
 //===----------------------------------------------------------------------===//
-// Blocks around a rank's own
-//===----------------------------------------------------------------------===//
-
-/// What is one block at each place `digit + away` that exists, for all `away` on one side of it, or
-/// on both, is all blocks there.
-bool Terms::joinBlocks(Meaning &meaning) {
-  // How far away the place of a summand is, as its condition on the digit says.
-  auto awayOf = [&](const Summand &summand, Var digit) -> std::optional<int64_t> {
-    if (summand.guards.empty())
-      return 0;
-    const Guard &guard = summand.guards[0];
-    if (summand.guards.size() > 1 || guard.index != Index::of(digit))
-      return std::nullopt;
-    int64_t size = variables.getSize(digit);
-    if (guard.low > 0 && guard.high == size)
-      return -guard.low;
-    if (guard.low == 0 && guard.high < size)
-      return size - guard.high;
-    return std::nullopt;
-  };
-  SmallVector<Var> digits;
-  for (const Summand &summand : meaning)
-    if (summand.guards.size() == 1) {
-      ArrayRef<Index::Part> parts = summand.guards[0].index.getParts();
-      if (parts.size() == 1 && parts[0].coefficient == 1 &&
-          !llvm::is_contained(summand.bound, parts[0].var) &&
-          !llvm::is_contained(digits, parts[0].var))
-        digits.push_back(parts[0].var);
-    }
-  if (breaks(Lemma::BlocksAround))
-    return false;
-  for (Var digit : digits) {
-    int64_t size = variables.getSize(digit);
-    if (int64_t(meaning.size()) < size - 1 || size < 2)
-      continue;
-    for (unsigned first = 0; first < meaning.size(); ++first) {
-      const Summand base = meaning[first];
-      std::optional<int64_t> from = awayOf(base, digit);
-      if (!from || base.guards.empty())
-        continue;
-      // All that differ only in where they are taken: how far away, and by how much.
-      struct Member {
-        unsigned place;
-        int64_t away;
-        SmallVector<int64_t> steps;
-      };
-      SmallVector<Member> members;
-      for (unsigned i = 0; i < meaning.size(); ++i) {
-        const Summand &other = meaning[i];
-        std::optional<int64_t> away = awayOf(other, digit);
-        if (!away || other.coefficient != base.coefficient ||
-            other.reference.term != base.reference.term || other.bound.size() != base.bound.size())
-          continue;
-        std::optional<Substitution> matched =
-            matchDigits(base.bound, base.reference, other.bound, other.reference, variables);
-        if (!matched)
-          continue;
-        Member member{i, *away, {}};
-        bool isShift = true;
-        for (auto [here, there] : llvm::zip(base.reference.indices, other.reference.indices)) {
-          Index step = there - substitute(here, *matched);
-          isShift &= step.isConstant();
-          member.steps.push_back(step.getConstant());
-        }
-        if (isShift)
-          members.push_back(std::move(member));
-      }
-      for (const Member &second : members) {
-        if (second.away == *from)
-          continue;
-        // So much further in each index for one block.
-        SmallVector<int64_t> unit;
-        bool isWhole = true, isMoved = false;
-        for (int64_t step : second.steps) {
-          isWhole &= step % (second.away - *from) == 0;
-          unit.push_back(step / (second.away - *from));
-          isMoved |= unit.back() != 0;
-        }
-        if (!isWhole || !isMoved)
-          continue;
-        llvm::DenseMap<int64_t, unsigned> at;
-        for (const Member &member : members) {
-          bool fits = llvm::all_of(llvm::zip(member.steps, unit), [&](auto pair) {
-            return std::get<0>(pair) == std::get<1>(pair) * (member.away - *from);
-          });
-          if (fits)
-            at.try_emplace(member.away, member.place);
-        }
-        auto hasAll = [&](int64_t low, int64_t high) {
-          for (int64_t away = low; away <= high; ++away)
-            if (!at.contains(away))
-              return false;
-          return true;
-        };
-        int64_t low = 1 - size, high = size - 1;
-        size_t like = llvm::count_if(meaning, [&](const Summand &other) {
-          return other.reference.term == base.reference.term &&
-                 other.coefficient == base.coefficient;
-        });
-        bool isBefore = hasAll(low, -1), isBehind = hasAll(1, high), isHere = at.contains(0);
-        bool isAll = isBefore && isBehind && isHere;
-        // What else there is may belong to it, once it is complete.
-        bool isAlone = at.size() == like;
-        if (!isAll && isBefore)
-          high = isHere && isAlone ? 0 : -1;
-        else if (!isAll && isBehind)
-          low = isHere && isAlone ? 0 : 1;
-        else if (!isAll)
-          continue;
-        // Of two, one is before, or behind: that needs no sum.
-        if (size == 2 && low == high)
-          continue;
-        Summand joined = base;
-        Var block = variables.make(size);
-        joined.bound.push_back(block);
-        joined.guards.clear();
-        for (auto [index, step] : llvm::zip(joined.reference.indices, unit))
-          index = index + (Index::of(block) - Index::of(digit) - Index(*from)) * step;
-        if (high < size - 1)
-          joined.guards.push_back({Index::of(digit) - Index::of(block), -high, size});
-        else if (low > 1 - size)
-          joined.guards.push_back({Index::of(block) - Index::of(digit), low, size});
-        SmallVector<unsigned> gone;
-        for (int64_t away = low; away <= high; ++away)
-          gone.push_back(at.lookup(away));
-        llvm::sort(gone, std::greater<unsigned>());
-        Meaning rest = meaning;
-        for (unsigned place : gone)
-          rest.erase(rest.begin() + place);
-        if (low > 0 || high < 0) {
-          // Only with what belongs to it of the rank's own block.
-          rest.push_back(std::move(joined));
-          if (!joinPrefix(rest))
-            continue;
-        } else {
-          normalizeSummand(std::move(joined), rest);
-        }
-        meaning = std::move(rest);
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
-//===----------------------------------------------------------------------===//
 // Products
 //===----------------------------------------------------------------------===//
 
-static bool isSame(const Reference &a, const Reference &b) {
+static bool isAlike(const Reference &a, const Reference &b) {
   return a.term == b.term && a.indices == b.indices;
 }
 
@@ -466,7 +330,7 @@ bool Terms::isNotNegative(const Meaning &meaning) const {
     SmallVector<const Reference *> left;
     for (const Reference &operand : term.operands) {
       auto *twin =
-          llvm::find_if(left, [&](const Reference *other) { return isSame(*other, operand); });
+          llvm::find_if(left, [&](const Reference *other) { return isAlike(*other, operand); });
       if (twin != left.end())
         left.erase(twin);
       else
@@ -510,7 +374,7 @@ std::optional<Meaning> Terms::simplifyProduct(const Core &core, std::vector<Refe
   constexpr size_t kShort = 4;
   for (unsigned i = 0; i < operands.size(); ++i)
     for (unsigned j = i + 1; j < operands.size(); ++j) {
-      if (!isSame(operands[i], operands[j]))
+      if (!isAlike(operands[i], operands[j]))
         continue;
       Reference reference = operands[i];
       Term term = terms[reference.term];

@@ -19,11 +19,12 @@
 namespace cleave::prove {
 
 /// A mesh axis: the digits that are a rank's place on it, major first. One, but where values are
-/// cut in between.
+/// cut in between. `whole`: the place as one digit, which is that of an axis of one.
 struct Axis {
   std::string name;
   int64_t size;
   llvm::SmallVector<Var, 1> digits;
+  Var whole;
 
   Index getPlace(const Variables &variables) const { return placeIn(digits, variables); }
 };

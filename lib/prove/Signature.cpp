@@ -121,17 +121,20 @@ void Prover::readMesh() {
     Axis &made = axes.emplace_back();
     made.name = axis.getName().str();
     made.size = axis.getSize();
+    made.whole = terms.variables.make(made.size);
     SmallVector<int64_t> strides;
     if (auto found = cuts.find(made.name); found != cuts.end())
       strides.assign(found->second.begin(), found->second.end());
     auto chain = chainOf(strides, made.size);
+    if (!chain || chain->size() < 2) {
+      made.digits.push_back(made.whole);
+      continue;
+    }
     int64_t size = made.size;
-    for (int64_t stride : llvm::reverse(chain.value_or(SmallVector<int64_t, 4>{1}))) {
+    for (int64_t stride : llvm::reverse(*chain)) {
       made.digits.push_back(terms.variables.make(size / stride));
       size = stride;
     }
-    if (made.digits.empty())
-      made.digits.push_back(terms.variables.make(1));
   }
 }
 

@@ -1,11 +1,15 @@
 //===- SplitAxes.cpp - places of ranks as more digits -----------------------===//
 //
 // Where a value is cut inside of an axis, ranks' places get one more digit. All values that are
-// known are the same functions of the finer digits, so that the walk goes on.
+// known are the same functions of the finer digits, so that the walk goes on. An op whose operands
+// read them as one number is evaluated in one digit, as if the axis were not cut: what goes round a
+// ring is one block or another one by the place as a whole.
 //
 //===----------------------------------------------------------------------===//
 
 #include "lib/prove/Prover.h"
+
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -78,4 +82,62 @@ bool Prover::splitAxes() {
   globalEvaluator->readAxes();
   localEvaluator->readAxes();
   return true;
+}
+
+/// Whether all indices of the values count the place on the axis as one number.
+static bool isOneNumber(const Axis &axis, ArrayRef<const Tensor *> values,
+                        const Variables &variables) {
+  Index place = axis.getPlace(variables);
+  auto isOne = [&](const Index &index) {
+    int64_t unit = index.getCoefficient(axis.digits.back());
+    return llvm::all_of(axis.digits, [&](Var digit) {
+      return index.getCoefficient(digit) == unit * place.getCoefficient(digit);
+    });
+  };
+  return llvm::all_of(values, [&](const Tensor *value) {
+    return llvm::all_of(value->meaning, [&](const Summand &summand) {
+      return llvm::all_of(summand.reference.indices, isOne) &&
+             llvm::all_of(summand.guards, [&](const Guard &guard) { return isOne(guard.index); });
+    });
+  });
+}
+
+std::vector<Tensor> Evaluator::evaluateOnWholes(Operation *op, ArrayRef<const Tensor *> given) {
+  std::vector<Axis> wholes(axes.begin(), axes.end());
+  Substitution toWhole, back;
+  for (Axis &axis : wholes) {
+    if (axis.digits.size() < 2 || !isOneNumber(axis, given, terms.variables))
+      continue;
+    back[axis.whole] = axis.getPlace(terms.variables);
+    // Wrong: the last digit alone.
+    if (terms.breaks(Lemma::WholePlace))
+      back[axis.whole] = Index::of(axis.digits.back());
+    for (Var digit : axis.digits)
+      toWhole[digit] = Index();
+    toWhole[axis.digits.back()] = Index::of(axis.whole);
+    axis.digits.assign({axis.whole});
+  }
+  auto hasRows = [](const Tensor *value) { return value->rows != nullptr; };
+  if (back.empty() || llvm::any_of(given, hasRows))
+    return {};
+  std::vector<Tensor> operands;
+  SmallVector<const Tensor *> taken;
+  operands.reserve(given.size());
+  for (const Tensor *value : given) {
+    operands.push_back(*value);
+    substitute(operands.back().meaning, toWhole);
+    taken.push_back(&operands.back());
+  }
+  // Cuts that an axis has already are no missing ones.
+  AxisCuts before = missing;
+  llvm::SaveAndRestore<ArrayRef<Axis>> ownAxes(axes, wholes);
+  llvm::SaveAndRestore<SmallVector<Var>> ownPlaces(places, placesOf(wholes));
+  std::string unknown;
+  std::vector<Tensor> results = evaluatePlain(op, taken, unknown);
+  missing = std::move(before);
+  if (!unknown.empty())
+    return {};
+  for (Tensor &result : results)
+    substitute(result.meaning, back);
+  return results;
 }

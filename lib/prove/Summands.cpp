@@ -276,7 +276,7 @@ void Terms::normalizeSummand(Summand summand, Meaning &result) {
   llvm::for_each(summand.reference.indices, dropSingles);
   for (Guard &guard : summand.guards)
     dropSingles(guard.index);
-  if (summand.coefficient == Rational(0) || isLate() || !simplifyGuards(summand))
+  if (summand.coefficient.num == 0 || isLate() || !simplifyGuards(summand))
     return;
   Reference &reference = summand.reference;
 

@@ -132,17 +132,41 @@ bool Terms::isLate() {
   return late;
 }
 
+/// The same for summands that are alike, in whatever order they name their digits.
+static llvm::hash_code likenessOf(const Summand &summand, const Variables &variables) {
+  auto hash = [&](const Index &index) {
+    size_t parts = 0;
+    for (const Index::Part &part : index.getParts()) {
+      bool isBound = llvm::is_contained(summand.bound, part.var);
+      int64_t digit = isBound ? variables.getSize(part.var) : part.var;
+      parts += llvm::hash_combine(part.coefficient, isBound, digit);
+    }
+    return llvm::hash_combine(parts, index.getConstant());
+  };
+  size_t guards = 0;
+  for (const Guard &guard : summand.guards)
+    guards += llvm::hash_combine(hash(guard.index), guard.low, guard.high);
+  llvm::hash_code code = llvm::hash_combine(summand.reference.term, guards);
+  for (const Index &index : summand.reference.indices)
+    code = llvm::hash_combine(code, hash(index));
+  return code;
+}
+
 void Terms::combine(Meaning &meaning) {
-  // Only those of one term may be alike.
-  llvm::SmallDenseMap<TermId, unsigned> counts;
+  // Only those of one term may be alike, and of these few are: the others need no text.
+  llvm::SmallDenseMap<TermId, unsigned> terms;
   for (const Summand &summand : meaning)
-    ++counts[summand.reference.term];
-  if (counts.size() == meaning.size())
+    ++terms[summand.reference.term];
+  if (terms.size() == meaning.size())
     return;
+  SmallVector<size_t> codes;
+  llvm::SmallDenseMap<size_t, unsigned> counts;
+  for (const Summand &summand : meaning)
+    ++counts[codes.emplace_back(likenessOf(summand, variables))];
   llvm::StringMap<unsigned> places;
   Meaning combined;
-  for (Summand &summand : meaning) {
-    if (counts.lookup(summand.reference.term) == 1) {
+  for (auto [code, summand] : llvm::zip(codes, meaning)) {
+    if (counts.lookup(code) == 1) {
       combined.push_back(std::move(summand));
       continue;
     }
@@ -167,8 +191,7 @@ void Terms::combine(Meaning &meaning) {
     else if (!breaks(Lemma::LikeTerms))
       combined[place->second].coefficient += summand.coefficient;
   }
-  llvm::erase_if(combined,
-                 [](const Summand &summand) { return summand.coefficient == Rational(0); });
+  llvm::erase_if(combined, [](const Summand &summand) { return summand.coefficient.num == 0; });
   meaning = std::move(combined);
 }
 

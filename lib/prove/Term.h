@@ -28,6 +28,10 @@
 namespace cleave::prove {
 
 using Rational = mlir::presburger::Fraction;
+/// Whether both are one number: most that are compared are written alike, which is cheaper to see.
+inline bool isSame(const Rational &a, const Rational &b) {
+  return (a.num == b.num && a.den == b.den) || a == b;
+}
 /// The number itself: every double is a fraction. Not of infinities and NaN.
 Rational exactly(double number);
 
@@ -55,6 +59,10 @@ struct Summand {
 /// A sum; none is 0.
 using Meaning = std::vector<Summand>;
 void substitute(Meaning &meaning, const Substitution &substitution);
+/// For each of `digits` the one of `others` that is used alike; nothing if there is none.
+std::optional<Substitution> matchDigits(llvm::ArrayRef<Var> digits, const Reference &reference,
+                                        llvm::ArrayRef<Var> others, const Reference &other,
+                                        const Variables &variables);
 
 /// What an op computes on one element of each dimension that it keeps.
 struct Core {
@@ -270,6 +278,9 @@ private:
   bool joinDifferences(Meaning &meaning);
   bool joinPrefix(Meaning &meaning);
   bool joinBlocks(Meaning &meaning);
+  bool joinAround(Meaning &meaning, const Summand &base, Var digit, int64_t from,
+                  llvm::ArrayRef<int64_t> unit,
+                  const llvm::DenseMap<int64_t, unsigned> &summandsByAway);
   bool isNotNegative(const Meaning &meaning) const;
   /// Factors of a product that are products, roots that are squared, and squares of short sums:
   /// what the product is then, if it is no product of these operands.

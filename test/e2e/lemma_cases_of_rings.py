@@ -104,6 +104,15 @@ rings("attention-gradient", "gradients exchanged", gradient=True)
 rings("filled-by-place", "mask a step late", causal=True, gradient=True)
 
 
+@lemma("whole-place", *[("cp", shape) for _, shape in RINGS])
+def ring_on_a_cut_axis(f, axis, shape):
+    """What lies in parts of two factors cuts the axis, round which blocks go all the same."""
+    x = f.argument((6, 2))
+    flat = f.aten("view", f.aten("t", x), size=[12])
+    f.give(f.reduce_scatter(f.aten("div_scalar", flat, other=4.0), 0, axis) if f.local else flat, on(axis))
+    ring(f, axis, shape, True, "mask a step early" if f.wrong else None)
+
+
 @lemma("log-of-product", ("dp", (4, 6)), ("tp", (2, 9)), ("cp", (1, 8)), ("dp tp", (3, 12)), ("one", (4, 5)))
 def log_of_sum(f, axes, shape):
     """The logarithm of a sum of exponentials, less the largest, and as it is."""

@@ -6,10 +6,10 @@ import subprocess
 
 import placement_cases as cases
 import pytest
+from cleave import FSDP, ContextParallel, Plan
 from safetensors.torch import load_file, save_file
 from training import ENVIRONMENT
 
-# Attention around a ring, and functions by class of ranks, are not proved yet.
 MESHES = ["dp2", "tp2", "fsdp2", "dp2 x tp2", "tp2, sequence", "fsdp2 x tp2"]
 
 
@@ -126,6 +126,29 @@ def test_attention_round_a_ring(prove, local, name):
     answer = prove(*local(name, "cp2"), "--execute=false")
     assert answer["answer"] == "proved", answer["findings"][:3]
     assert local(name, "cp2")[1].read_text().count("dist.shift") > 10
+
+
+@pytest.mark.parametrize("mesh", [(2, 4, 2), (1, 8, 2), (2, 4, 1), (1, 4, 2)])
+def test_a_ring_whose_axis_is_cut_inside(build_dir, prove, model, tmp_path, mesh):
+    """Parameters in parts over dp and cp cut heads at places within cp, round which attention goes."""
+    program = model("llama").program
+    dp, cp, tp = mesh
+    styles = [*cases.tensor_parallel("llama"), ("", FSDP("dp")), ("", ContextParallel("cp", shard_parameters=True))]
+    plan = Plan({"dp": dp, "cp": cp, "tp": tp}, styles).write(tmp_path / "plan.json")
+    ring = tmp_path / "ring.mlir"
+    passes = [f"--annotate-placements=plan={plan}", "--propagate-placements", "--partition", "--partition-joint"]
+    subprocess.run([build_dir / "bin" / "cleave-opt", program, *passes, "-o", ring], check=True, env=ENVIRONMENT, timeout=120)
+    assert ring.read_text().count("dist.shift") > 10
+    answer = prove(program, ring, "--execute=false")
+    assert answer["answer"] == "proved", answer["findings"][:2]
+    assert answer["results"] == 85
+    # The first and the last block go the other way round.
+    text = ring.read_text()
+    shifts = [match.end() for match in re.finditer(r"dist\.shift\(%\w+\) by (?=1 wrap)", text)]
+    for at in (shifts[0], shifts[-1]):
+        wrong = ring.with_suffix(".wrong.mlir")
+        wrong.write_text(f"{text[:at]}-{text[at:]}")
+        assert prove(program, wrong, "--execute=false")["answer"] == "unknown"
 
 
 @pytest.mark.parametrize(
