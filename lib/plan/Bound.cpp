@@ -3,10 +3,12 @@
 
 #include "lib/support/Error.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace cleave::plan;
 using cleave::makeError;
@@ -97,6 +99,35 @@ double cleave::plan::boundSchedule(const simulate::CostTable &costs,
     bound = std::max(bound, start[first] + microbatches * (work - weights) + way[first] + after);
   }
   return bound;
+}
+
+double cleave::plan::boundResidence(const simulate::CostTable &costs,
+                                    llvm::ArrayRef<double> savedBytes, double microbatches,
+                                    double room) {
+  // Bytes times the time for which they are there: what the ranks have room for, times the step.
+  double later = 0, sum = 0;
+  for (auto [cost, bytes] : llvm::reverse(llvm::zip_equal(costs.stages, savedBytes))) {
+    double gradients = cost.backward < 0 ? cost.input : cost.backward;
+    sum += bytes * (later + gradients);
+    later += cost.forward + gradients;
+  }
+  return sum > 0 ? microbatches * sum / std::max(room, 0.0) : 0;
+}
+
+double cleave::plan::boundStages(const simulate::CostTable &costs, unsigned ranks,
+                                 llvm::ArrayRef<double> savedBytes, double microbatches,
+                                 bool splitsBackward, double room) {
+  double least = std::numeric_limits<double>::infinity();
+  for (auto style : {schedule::TopologyStyle::Loop, schedule::TopologyStyle::V}) {
+    auto topology = schedule::Topology::get(style, ranks, unsigned(costs.stages.size()));
+    if (!topology) {
+      llvm::consumeError(topology.takeError());
+      continue;
+    }
+    least = std::min(least, boundSchedule(costs, *topology, microbatches, splitsBackward,
+                                          /*hasUpdates=*/false));
+  }
+  return std::max(least, boundResidence(costs, savedBytes, microbatches, room));
 }
 
 namespace {

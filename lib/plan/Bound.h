@@ -26,6 +26,17 @@ double boundPipeline(double seconds, double ranks, double microbatches, bool isP
 double boundSchedule(const simulate::CostTable &costs, const schedule::Topology &topology,
                      double microbatches, bool splitsBackward, bool hasUpdates);
 
+/// The shortest time of any order of passes in which ranks have `room` bytes together for what each
+/// stage keeps of a microbatch: from the end of its forward to the end of its input gradient, after
+/// those of all later stages.
+double boundResidence(const simulate::CostTable &costs, llvm::ArrayRef<double> savedBytes,
+                      double microbatches, double room);
+
+/// The least of both for the ways in which schedules lay stages on ranks, without updates.
+double boundStages(const simulate::CostTable &costs, unsigned ranks,
+                   llvm::ArrayRef<double> savedBytes, double microbatches, bool splitsBackward,
+                   double room);
+
 /// The time of a schedule's passes in their order on each rank, in the unit of `costs`, where each
 /// transfer starts as soon as its data is there. Fails where they wait for each other for ever.
 llvm::Expected<double> boundOrder(const simulate::CostTable &costs,

@@ -9,7 +9,6 @@
 
 using namespace cleave::plan;
 namespace cost = cleave::cost;
-namespace schedule = cleave::schedule;
 namespace simulate = cleave::simulate;
 
 KernelTime LayerTimes::sum() const {
@@ -20,20 +19,6 @@ KernelTime LayerTimes::sum() const {
   for (const KernelTime &layer : either)
     sum += layer;
   return sum;
-}
-
-/// What a microbatch keeps in a stage is there at least from the end of its forward to the end of
-/// its input gradient, after those of all later stages. Bytes times seconds of all stages are not
-/// more than what the ranks have room for, times the step.
-static double boundResidence(const simulate::CostTable &costs, llvm::ArrayRef<double> savedBytes,
-                             double microbatches, double room) {
-  double later = 0, sum = 0;
-  for (auto [cost, bytes] : llvm::reverse(llvm::zip_equal(costs.stages, savedBytes))) {
-    double gradients = cost.backward < 0 ? cost.input : cost.backward;
-    sum += bytes * (later + gradients);
-    later += cost.forward + gradients;
-  }
-  return sum > 0 ? microbatches * sum / std::max(room, 0.0) : 0;
 }
 
 double cleave::plan::boundShape(const Space &space, const cost::Cluster &cluster,
@@ -78,17 +63,7 @@ double cleave::plan::boundShape(const Space &space, const cost::Cluster &cluster
       cost.backward = gradients;
     }
   }
-  auto ranks = unsigned(shape.layout.pipeline), stages = unsigned(shape.numStages());
-  double least = std::numeric_limits<double>::infinity();
-  for (auto style : {schedule::TopologyStyle::Loop, schedule::TopologyStyle::V}) {
-    auto topology = schedule::Topology::get(style, ranks, stages);
-    if (!topology) {
-      llvm::consumeError(topology.takeError());
-      continue;
-    }
-    least = std::min(least, boundSchedule(costs, *topology, microbatches, shape.splitsBackward,
-                                          /*hasUpdates=*/false));
-  }
-  least = std::max(least, boundResidence(costs, savedBytes, microbatches, room));
+  double least = boundStages(costs, unsigned(shape.layout.pipeline), savedBytes, microbatches,
+                             shape.splitsBackward, room);
   return (cluster.device.stepSeconds + least) * (1 - rounding);
 }

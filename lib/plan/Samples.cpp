@@ -248,6 +248,23 @@ static std::optional<StageTable> findCosts(const Space &space, const cost::Clust
   return table;
 }
 
+double cleave::plan::boundSampled(const Space &space, const cost::Cluster &cluster,
+                                  const Shape &shape, const StageSamples &samples, double memory) {
+  constexpr double milliseconds = 1e-3;
+  auto found = findCosts(space, cluster, shape, samples);
+  if (!found)
+    return 0;
+  std::vector<double> saved;
+  for (const simulate::StageCost &stage : found->costs.stages)
+    saved.push_back(stage.forwardMemory);
+  double ranks = double(shape.layout.pipeline);
+  double room = ranks * memory - std::accumulate(found->held.begin(), found->held.end(), 0.0);
+  double step = boundStages(found->costs, unsigned(ranks), saved,
+                            double(space.programs[shape.layout.program].microbatches),
+                            shape.splitsBackward, room);
+  return (cluster.device.stepSeconds + milliseconds * step) * (1 - rounding);
+}
+
 std::vector<PlanBound> cleave::plan::boundSchedules(const Space &space,
                                                     const cost::Cluster &cluster,
                                                     const Shape &shape,

@@ -104,6 +104,11 @@ struct PlanBound {
 std::vector<PlanBound> boundSchedules(const Space &space, const cost::Cluster &cluster,
                                       const Shape &shape, const StageSamples &samples);
 
+/// The shortest step of any schedule of a shape that fits in `memory`, in seconds, without a look
+/// at one: 0 where its stages do not follow from samples.
+double boundSampled(const Space &space, const cost::Cluster &cluster, const Shape &shape,
+                    const StageSamples &samples, double memory);
+
 /// The passes of a plan's microbatches in `stages` stages, as --build-schedule orders them.
 llvm::Expected<schedule::Schedule> orderPasses(const Plan &plan, const Space &space,
                                                unsigned stages);

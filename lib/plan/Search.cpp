@@ -170,101 +170,6 @@ void Search::searchFirst() {
       break;
 }
 
-/// A layout that is not partitioned yet, or a shape of one.
-struct Search::Item {
-  double bound;
-  size_t entry;
-  std::optional<size_t> work;
-
-  bool operator>(const Item &other) const {
-    return std::tie(bound, entry, work) > std::tie(other.bound, other.entry, other.work);
-  }
-};
-
-/// Looks at what is left, the least bound first.
-void Search::searchRest() {
-  std::priority_queue<Item, std::vector<Item>, std::greater<>> queue;
-  auto push = [&](size_t number) {
-    Entry &entry = entries[number];
-    if (!entry.times) {
-      if (const Work *least = entry.findLeast())
-        queue.push({least->bound, number, std::nullopt});
-      return;
-    }
-    for (size_t work = 0; work < entry.works.size(); ++work)
-      if (!entry.works[work].isDone && !std::isinf(entry.works[work].bound))
-        queue.push({entry.works[work].bound, number, work});
-  };
-  for (size_t number = 0; number < entries.size(); ++number)
-    if (entries[number].report.kind == LayoutReport::Open)
-      push(number);
-  // Bounds of many layouts rise together. Samples of stages say nearly what a plan takes, so that
-  // for a part of the time the shape of which they say the least is looked at before its turn.
-  constexpr double divedPart = 1.0 / 6;
-  auto now = [&] { return options.timer ? options.timer->getSeconds() : 0; };
-  double dived = 0;
-  decltype(queue) sampled;
-  auto noteSampled = [&](size_t entry, size_t work) {
-    if (double bound = entries[entry].works[work].bound; bound < best)
-      sampled.push({bound, entry, work});
-  };
-  auto dive = [&] {
-    while (!options.isExhaustive && !sampled.empty() && dived < now() * divedPart) {
-      Item item = sampled.top();
-      sampled.pop();
-      Entry &entry = entries[item.entry];
-      if (*item.work >= entry.works.size()) // was refused
-        continue;
-      const Work &work = entry.works[*item.work];
-      if (work.isDone || work.bound > item.bound || work.bound >= best)
-        continue; // is done, or in the queue with what is known by now
-      double before = now();
-      if (work.undivided && !work.isRefined()) {
-        refine(entry, *item.work);
-        noteSampled(item.entry, *item.work);
-      } else
-        search(entry, *item.work);
-      dived += now() - before;
-    }
-  };
-  for (; !queue.empty() && !isOver(); dive()) {
-    Item item = queue.top();
-    queue.pop();
-    Entry &entry = entries[item.entry];
-    if (item.work ? entry.works[*item.work].isDone : !entry.findLeast())
-      continue;
-    if (double bound = item.work ? entry.works[*item.work].bound : 0; bound > item.bound) {
-      if (!std::isinf(bound)) // more is known of it by now
-        queue.push({bound, item.entry, item.work});
-      continue;
-    }
-    bool isSlow = !options.isExhaustive && item.bound >= best;
-    if (item.work && isSlow)
-      close(entry, *item.work);
-    else if (item.work && !entry.works[*item.work].isRefined()) {
-      entry.works[*item.work].undivided ? refine(entry, *item.work)
-                                        : raiseSampled(entry, *item.work);
-      noteSampled(item.entry, *item.work);
-      if (double bound = entry.works[*item.work].bound; !std::isinf(bound))
-        queue.push({bound, item.entry, item.work});
-    } else if (item.work)
-      search(entry, *item.work);
-    else if (isSlow)
-      for (size_t work = 0; work < entry.works.size(); ++work)
-        close(entry, work);
-    else if (!entry.hasUndivided && !options.isExhaustive) {
-      raiseUndivided(entry);
-      push(item.entry);
-    } else if (const Work *least = entry.findLeast(); !least->undivided && !options.isExhaustive) {
-      auto work = size_t(least - entry.works.data());
-      raiseSampled(entry, work);
-      noteSampled(item.entry, work);
-      push(item.entry);
-    } else if (open(entry))
-      push(item.entry);
-  }
-}
-
 /// Where nothing fits: looks for the least memory among what was left out as too large.
 void Search::searchMemory() {
   using Place = std::tuple<double, size_t, size_t>; // least bytes, entry, work
@@ -361,8 +266,10 @@ SearchResult Search::run() {
       entry.report.kind = LayoutReport::TooLarge;
   }
   llvm::erase_if(entries, [](const Entry &entry) { return entry.works.empty(); });
-  if (!options.isExhaustive)
+  if (!options.isExhaustive) {
     searchFirst();
+    searchNear();
+  }
   searchRest();
   if (std::isinf(best))
     searchMemory();

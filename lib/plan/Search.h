@@ -36,7 +36,7 @@ public:
   };
   virtual ShardedBytes getShardedBytes(unsigned program, int64_t parts) const = 0;
   /// One microbatch of this layout, from the program that is partitioned for the layout whose batch
-  /// is not divided; none where that says nothing.
+  /// is not divided, of the export with the largest batch; none where that says nothing.
   virtual std::optional<LayerTimes> timeUndivided(const Layout &layout) = 0;
   /// The same of what backwards take that recompute, and of what they keep; empty where that says
   /// nothing.
@@ -51,9 +51,8 @@ public:
   /// The same for FSDP that gathers in each microbatch, with what it gathers and scatters; null for
   /// any other layout, where there is one stage, and with `cp`.
   virtual const StageSamples *sampleGathering(const Shape &shape) = 0;
-  /// What these are at the least, from the program that is partitioned for the layout whose batch
-  /// is not divided; null where there are none. Nothing is sharded in them over the ranks that
-  /// divide the batch.
+  /// What these are at the least, from that program; null where there are none. Nothing is sharded
+  /// in them over the ranks that divide the batch.
   virtual const StageSamples *sampleUndivided(const Shape &shape) = 0;
   /// The same with every layer of every stage, equal ones too.
   virtual llvm::Expected<StagedProgram> stageWhole(const Shape &shape) = 0;
@@ -140,6 +139,7 @@ private:
   struct Work;
   struct Entry;
   struct Item;
+  class Queue;
 
   llvm::Expected<Candidate> simulate(const Plan &plan, const StagedProgram &program, double best);
   std::vector<PlanBound> boundBy(const StageSamples *samples, const Shape &shape) const;
@@ -163,6 +163,7 @@ private:
   void search(Entry &entry, size_t work);
   bool tryLayout(Entry &entry);
   void searchFirst();
+  void searchNear();
   void searchRest();
   void searchMemory();
   void finish();

@@ -158,6 +158,17 @@ void Search::raiseSampled(Entry &entry, size_t number) {
   Work &work = entry.works[number];
   if (work.undivided)
     return;
+  // Of all schedules together it is known at once what they take; most shapes are slower by that.
+  if (!work.hasStages) {
+    work.hasStages = true;
+    if (const StageSamples *samples = programs.sampleUndivided(work.shape))
+      work.bound = std::max(work.bound, boundSampled(space, cluster, work.shape, *samples,
+                                                     options.isExhaustive
+                                                         ? std::numeric_limits<double>::infinity()
+                                                         : options.memory));
+    if (!options.isExhaustive)
+      return;
+  }
   work.undivided = boundBy(programs.sampleUndivided(work.shape), work.shape);
   if (work.undivided->empty())
     raiseRecomputed(entry, work.shape.recompute);

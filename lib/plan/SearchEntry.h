@@ -24,6 +24,8 @@ struct Search::Work {
   /// By schedule, once samples of its stages were looked at: of the layout whose batch is not
   /// divided, and of its own.
   std::optional<std::vector<PlanBound>> undivided, schedules;
+  /// Whether samples of the layout whose batch is not divided raised the bound of all schedules.
+  bool hasStages = false;
   /// Whether `schedules` has what FSDP gathers in each microbatch.
   bool hasGathers = false;
 

@@ -189,6 +189,22 @@ def test_batches_are_chosen_among_exports(exported, tool):
     assert json.loads(done.stdout)["best"]["seconds"] == alone[0]
 
 
+@pytest.mark.parametrize("model", part_of_today(["gpt8", "llama8"]))
+def test_larger_batches_bound_smaller_ones(exported, tool, model):
+    """What is known of layouts of all exports comes from the one with the largest batch: no plan of the others takes or
+    needs less, and the search finds the fastest of all."""
+    programs = [exported(model, batch)[0] for batch in (2, 8)]
+    usual = [f"--cluster={CLUSTER}", "--ranks=4", "--global-batch=16", "--json", "--time-limit=500", "--fix=chunks=1,ends=0,cp=1"]
+    runs = [(*programs, "--exhaustive"), programs, programs[:1], programs[1:]]
+    done = [tool(*program, *usual) for program in runs]
+    assert not any(each.returncode for each in done), [each.stderr for each in done]
+    brute, found, *alone = (json.loads(each.stdout) for each in done)
+    assert found["best"]["seconds"] == found["lower_bound"] == brute["best"]["seconds"]
+    assert found["best"]["seconds"] == min(each["best"]["seconds"] for each in alone)
+    # A program for each way to divide layers serves both.
+    assert found["partitioned"] < sum(each["partitioned"] for each in alone)
+
+
 def test_least_memory(exported, find, tool):
     """Below the least memory of any plan, the error says what it is; with that much there is one."""
     program, _ = exported("gpt")

@@ -223,10 +223,26 @@ llvm::Expected<LayerTimes> PassRunner::partition(const Layout &layout) {
   return times;
 }
 
+std::pair<Layout, int64_t> PassRunner::getUndivided(const Layout &layout) const {
+  Layout whole = getPlacedPart(layout);
+  whole.sharding = Sharding::Replicated;
+  whole.data = 1;
+  const ProgramFacts &facts = space.programs[layout.program];
+  int64_t times = 1;
+  // How experts exchange rows may depend on how many there are.
+  if (layers[layout.program] && facts.experts == 1)
+    for (auto [program, other] : llvm::enumerate(space.programs))
+      if (layers[program] && other.batch > times * facts.batch && other.batch % facts.batch == 0 &&
+          other.tokens == facts.tokens &&
+          layers[program]->listClasses() == layers[layout.program]->listClasses()) {
+        whole.program = unsigned(program);
+        times = other.batch / facts.batch;
+      }
+  return {whole, times * layout.data};
+}
+
 PassRunner::Undivided &PassRunner::findUndivided(const Layout &layout) {
-  Layout key = getPlacedPart(layout);
-  key.sharding = Sharding::Replicated;
-  key.data = 1;
+  Layout key = getUndivided(layout).first;
   auto known = llvm::find_if(undivided, [&](const auto &each) { return each.layout == key; });
   return known == undivided.end() ? undivided.emplace_back(Undivided{key, {}, {}}) : *known;
 }
@@ -251,9 +267,10 @@ std::optional<LayerTimes> PassRunner::timeUndivided(const Layout &layout) {
   if (!known.work) {
     known.work.emplace();
     // With neighbours that are equal the program serves samples of stages, too.
-    Samples samples = chooseSamples(layout.program, hasStageSamples(layout.program));
+    unsigned program = known.layout.program;
+    Samples samples = chooseSamples(program, hasStageSamples(program));
     auto module = place(known.layout, samples.kept);
-    auto work = module ? describeLayers(*module, layout.program, samples, Division::ExceptBatch)
+    auto work = module ? describeLayers(*module, program, samples, Division::ExceptBatch)
                        : llvm::Expected<LayerWork>(module.takeError());
     if (work)
       *known.work = std::move(*work);
@@ -262,7 +279,7 @@ std::optional<LayerTimes> PassRunner::timeUndivided(const Layout &layout) {
   }
   if (!*known.work)
     return std::nullopt;
-  return timeLayers(layout.program, **known.work, layout, layout.data);
+  return timeLayers(layout.program, **known.work, layout, getUndivided(layout).second);
 }
 
 /// FSDP keeps and recomputes as much between the first layer and the last, and gathers beside.
@@ -273,5 +290,6 @@ LayerTimes::Recomputed PassRunner::recomputeUndivided(const Layout &layout, Reco
   std::optional<std::optional<RecomputedWork>> &work = known.recomputed[size_t(recompute)];
   if (!work)
     work = this->recompute(known.layout, recompute, Division::ExceptBatch);
-  return *work ? timeRecomputed(layout.program, **work, layout.data) : LayerTimes::Recomputed();
+  return *work ? timeRecomputed(layout.program, **work, getUndivided(layout).second)
+               : LayerTimes::Recomputed();
 }

@@ -85,6 +85,25 @@ static llvm::DenseSet<Operation *> findUnsure(ArrayRef<train::ProgramFunctions> 
   return unsure;
 }
 
+/// The placed samples of a layout after the pass that cuts them. It takes half of the time, and
+/// stages with backwards in one piece and in halves are asked for after each other.
+llvm::Expected<OwningOpRef<ModuleOp>> PassRunner::outline(const Layout &layout, ModuleOp global,
+                                                          const PassCall &pass) {
+  constexpr size_t most = 8;
+  Layout key = getPlacedPart(layout);
+  std::string text = makePipeline(pass);
+  for (Outlined &each : outlined)
+    if (each.layout == key && each.pass == text)
+      return OwningOpRef<ModuleOp>(each.module->clone());
+  OwningOpRef<ModuleOp> module(global.clone());
+  if (llvm::Error error = runPasses(*module, pass))
+    return std::move(error);
+  outlined.push_front({key, text, OwningOpRef<ModuleOp>(module->clone())});
+  if (outlined.size() > most)
+    outlined.pop_back();
+  return std::move(module);
+}
+
 /// Carries out a program with some layers of each run of equal ones, cut so that these stages are
 /// among its own. `isLeast`: without what is unsure.
 llvm::Expected<std::vector<PassRunner::SampledWork>>
@@ -110,13 +129,16 @@ PassRunner::measureSamples(const Shape &shape, bool isLeast,
   }
   std::vector<SampledWork> works;
   for (std::vector<int64_t> &each : cuts) {
-    OwningOpRef<ModuleOp> module(global->clone());
-    if (llvm::Error error = runPasses(*module, listStaging(shape, source, each)))
+    std::vector<PassCall> passes = listStaging(shape, source, each);
+    auto module = outline(shape.layout, *global, passes.front());
+    if (!module)
+      return module.takeError();
+    if (llvm::Error error = runPasses(**module, llvm::ArrayRef(passes).drop_front()))
       return std::move(error);
-    auto stages = listStages(*module, !each.empty());
+    auto stages = listStages(**module, !each.empty());
     if (!stages)
       return stages.takeError();
-    Diagnostics diagnostics(module->getContext());
+    Diagnostics diagnostics((*module)->getContext());
     llvm::DenseSet<Operation *> unsure, constant;
     if (isLeast) {
       unsure = findUnsure(*stages);
@@ -163,10 +185,10 @@ void PassRunner::divideWork(simulate::ProgramWork &work, int64_t parts) const {
   }
 }
 
-/// Samples of these stages on ranks as the layout has them, `parts` times as many as those of the
-/// program.
+/// Samples of these stages on ranks as the layout has them; `parts`: at the least, on so many times
+/// as many as those of the program.
 StageSamples PassRunner::describeSamples(const Layout &layout, std::vector<SampledWork> works,
-                                         int64_t parts) const {
+                                         std::optional<int64_t> parts) const {
   Kept kept = chooseSamples(layout.program, /*hasPairs=*/true).kept;
   auto count = int64_t(kept.size());
   std::vector<unsigned> kinds;
@@ -176,8 +198,8 @@ StageSamples PassRunner::describeSamples(const Layout &layout, std::vector<Sampl
   for (auto &[cuts, work] : works) {
     if (layout.dataInside)
       reorderGroups(layout, work);
-    if (parts > 1)
-      divideWork(work, parts);
+    if (parts)
+      divideWork(work, *parts);
     int64_t begin = 0;
     std::vector<int64_t> ends = cuts;
     ends.push_back(count);
@@ -194,8 +216,9 @@ StageSamples PassRunner::describeSamples(const Layout &layout, std::vector<Sampl
 }
 
 /// Samples of a shape's stages from the program of a layout that differs in how the batch is
-/// divided. Null where a pass refuses.
-const StageSamples *PassRunner::sample(const Shape &shape, const Layout &from, bool isLeast) {
+/// divided: among `parts` times as many ranks. Null where a pass refuses.
+const StageSamples *PassRunner::sample(const Shape &shape, const Layout &from, bool isLeast,
+                                       int64_t parts) {
   if (!hasStageSamples(from.program))
     return nullptr;
   Shape key;
@@ -232,13 +255,14 @@ const StageSamples *PassRunner::sample(const Shape &shape, const Layout &from, b
   if (known->isRefused)
     return nullptr;
   Layout like = key.layout;
+  like.program = shape.layout.program;
   like.data = shape.layout.data;
   like.dataInside = shape.layout.dataInside;
   for (const auto &[layout, samples] : known->samples)
     if (layout == like)
       return &samples;
-  known->samples.emplace_back(like,
-                              describeSamples(like, known->works, shape.layout.data / from.data));
+  known->samples.emplace_back(
+      like, describeSamples(like, known->works, isLeast ? std::optional(parts) : std::nullopt));
   return &known->samples.back().second;
 }
 
@@ -247,7 +271,7 @@ const StageSamples *PassRunner::sampleStages(const Shape &shape) {
   // FSDP is another program, of which --partition-joint keeps and recomputes other values. How
   // often parameters are gathered, and where optimizer states lie, changes nothing else.
   from.sharding = isFsdp(from) ? Sharding::FsdpOnce : Sharding::Replicated;
-  return sample(shape, from, /*isLeast=*/false);
+  return sample(shape, from, /*isLeast=*/false, /*parts=*/1);
 }
 
 const StageSamples *PassRunner::sampleGathering(const Shape &shape) {
@@ -255,14 +279,17 @@ const StageSamples *PassRunner::sampleGathering(const Shape &shape) {
   // nor of longer stages in which what ring attention exchanges takes turns with what is gathered.
   if (shape.layout.sharding != Sharding::Fsdp || shape.numStages() == 1 || shape.layout.context > 1)
     return nullptr;
-  return sample(shape, shape.layout, /*isLeast=*/false);
+  return sample(shape, shape.layout, /*isLeast=*/false, /*parts=*/1);
 }
 
 const StageSamples *PassRunner::sampleUndivided(const Shape &shape) {
-  Layout from = shape.layout;
-  if (from.data == 1 || !isLikeUndivided(from))
+  auto [from, parts] = getUndivided(shape.layout);
+  if (parts == 1 || !exchangesAlike(shape.layout))
     return sampleStages(shape);
-  from.sharding = Sharding::Replicated;
-  from.data = 1;
-  return sample(shape, from, /*isLeast=*/true);
+  if (!isLikeUndivided(shape.layout)) {
+    from = shape.layout;
+    from.sharding = Sharding::Replicated;
+    parts = 1;
+  }
+  return sample(shape, from, /*isLeast=*/true, parts);
 }

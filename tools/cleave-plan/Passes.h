@@ -4,6 +4,7 @@
 #define CLEAVE_TOOLS_CLEAVE_PLAN_PASSES_H
 
 #include "lib/plan/Search.h"
+#include "tools/cleave-plan/Commands.h"
 #include "tools/cleave-plan/LayerWork.h"
 #include "tools/cleave-plan/Layers.h"
 
@@ -88,12 +89,14 @@ private:
     simulate::ProgramWork work;
   };
   bool hasStageSamples(unsigned program) const;
-  const StageSamples *sample(const Shape &shape, const Layout &from, bool isLeast);
+  const StageSamples *sample(const Shape &shape, const Layout &from, bool isLeast, int64_t parts);
   llvm::Expected<std::vector<SampledWork>>
   measureSamples(const Shape &shape, bool isLeast, const std::set<std::vector<unsigned>> &missing);
+  llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
+  outline(const Layout &layout, mlir::ModuleOp global, const PassCall &pass);
   void divideWork(simulate::ProgramWork &work, int64_t parts) const;
   StageSamples describeSamples(const Layout &layout, std::vector<SampledWork> works,
-                               int64_t parts) const;
+                               std::optional<int64_t> parts) const;
   /// One layer of each kind by itself and, where they are asked for and there are, two neighbours
   /// of the kind; of a run of only two, the other one by itself.
   struct Samples {
@@ -122,6 +125,9 @@ private:
     std::optional<std::optional<LayerWork>> work;
     std::array<std::optional<std::optional<RecomputedWork>>, 3> recomputed;
   };
+  /// The layout whose batch is not divided, of the export with the largest batch, and among how
+  /// many ranks its work is divided to be that of `layout`: a smaller batch is a part of it.
+  std::pair<Layout, int64_t> getUndivided(const Layout &layout) const;
   Undivided &findUndivided(const Layout &layout);
   /// Whether what the program of the layout whose batch is not divided does is done in parts by the
   /// layout's ranks, stages and copies included.
@@ -145,6 +151,13 @@ private:
   std::vector<Undivided> undivided;
   std::deque<Placed> placed; // the last used first
   int64_t numPlacedLayers = 0;
+  /// Samples that are cut, the last first.
+  struct Outlined {
+    Layout layout;
+    std::string pass;
+    mlir::OwningOpRef<mlir::ModuleOp> module;
+  };
+  std::deque<Outlined> outlined;
   /// Why a pass refused.
   struct Refused {
     Layout layout;

@@ -6,6 +6,20 @@
 
 using namespace cleave;
 
+/// Whether a component matches; most are plain names, for which no pattern is built.
+static bool matchesPart(llvm::StringRef pattern, llvm::StringRef part) {
+  if (pattern == "*")
+    return true;
+  if (pattern.find_first_of("*?[{\\") == llvm::StringRef::npos)
+    return pattern == part;
+  llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern, 64);
+  if (!glob) {
+    llvm::consumeError(glob.takeError());
+    return false;
+  }
+  return glob->match(part);
+}
+
 static bool matches(llvm::ArrayRef<llvm::StringRef> pattern, llvm::ArrayRef<llvm::StringRef> path) {
   if (pattern.empty())
     return path.empty();
@@ -15,14 +29,8 @@ static bool matches(llvm::ArrayRef<llvm::StringRef> pattern, llvm::ArrayRef<llvm
         return true;
     return false;
   }
-  if (path.empty())
-    return false;
-  llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern.front(), 64);
-  if (!glob) {
-    llvm::consumeError(glob.takeError());
-    return false;
-  }
-  return glob->match(path.front()) && matches(pattern.drop_front(), path.drop_front());
+  return !path.empty() && matchesPart(pattern.front(), path.front()) &&
+         matches(pattern.drop_front(), path.drop_front());
 }
 
 static llvm::SmallVector<llvm::StringRef> components(llvm::StringRef text) {

@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 
 #include <cmath>
+#include <limits>
 #include <map>
 
 using namespace cleave;
@@ -222,6 +223,40 @@ TEST(Samples, GatheredParametersCountAsTheScheduleHasThem) {
   EXPECT_NEAR(bound(2, 10).at("interleaved-1f1b"), 20, 1e-6);
   EXPECT_NEAR(bound(4, 10).at("interleaved-1f1b"), 30, 1e-6);
   EXPECT_NEAR(bound(4, 0).at("interleaved-1f1b"), 0, 1e-6);
+}
+
+/// What is said of all schedules at once is no more than what is said of any that fits.
+TEST(Samples, OneBoundOfAllSchedules) {
+  constexpr double endless = std::numeric_limits<double>::infinity();
+  Space space = makeSpace(/*microbatches=*/8);
+  for (int64_t ranks : {2, 4})
+    for (int64_t chunks : {1, 2})
+      for (bool splits : {false, true}) {
+        Shape shape;
+        shape.layout.pipeline = ranks;
+        shape.chunks = chunks;
+        shape.splitsBackward = splits;
+        StageSamples samples(listKinds(), Sharding::Replicated);
+        StageSample stage = makeStage(1, 10);
+        stage.backward = {2, 0.5}, stage.input = {1, 0.25}, stage.weight = {1, 0.25};
+        addAlike(samples, stage);
+        auto bound = [&](double memory) {
+          return boundSampled(space, cost::Cluster(), shape, samples, memory);
+        };
+        std::vector<PlanBound> plans = boundSchedules(space, cost::Cluster(), shape, samples);
+        ASSERT_FALSE(plans.empty());
+        // Passes of eight microbatches, each of which takes three seconds or more in a stage.
+        EXPECT_GE(bound(endless), 24 * double(chunks));
+        for (const PlanBound &limit : plans)
+          for (const PlanBound &plan : plans)
+            if (plan.memory <= limit.memory)
+              EXPECT_LE(bound(limit.memory), plan.seconds * (1 + rounding));
+        // Little room takes time, and without any nothing fits.
+        EXPECT_GT(bound(plans.front().memory / 8), bound(endless));
+        EXPECT_TRUE(std::isinf(bound(0)));
+      }
+  EXPECT_EQ(boundSampled(space, cost::Cluster(), {}, StageSamples(listKinds(), Sharding::Fsdp), 1),
+            0);
 }
 
 TEST(Samples, ScheduleThatCannotBeBuiltHasNoTime) {
