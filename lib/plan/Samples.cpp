@@ -25,25 +25,48 @@ static constexpr double StageSample::*amounts[] = {
 template <typename Function>
 static StageSample combine(StageSample a, const StageSample &b, Function apply) {
   for (auto pass : passes)
-    for (auto part : {&KernelTime::device, &KernelTime::host})
+    for (auto part : {&KernelTime::device, &KernelTime::host, &KernelTime::stream})
       a.*pass.*part = apply(a.*pass.*part, b.*pass.*part);
   for (auto amount : amounts)
     a.*amount = apply(a.*amount, b.*amount);
   return a;
 }
 
-std::vector<StageSample> cleave::plan::describeStages(const cost::Cluster &cluster,
-                                                      const simulate::ProgramWork &work) {
+static std::vector<StageSample>
+describe(const cost::Cluster &cluster, const simulate::ProgramWork &work,
+         llvm::function_ref<KernelTime(const simulate::FunctionTime &)> of) {
   std::vector<StageSample> samples;
-  auto of = [](const simulate::FunctionTime &time) {
-    return KernelTime{std::accumulate(time.exposed.begin(), time.exposed.end(), time.compute),
-                      time.host};
-  };
   for (auto [stage, time] : llvm::zip_equal(work.stages, simulate::timeStages(cluster, work)))
     samples.push_back({of(time.forward), of(time.backward), of(time.input), of(time.weight),
                        stage.savedBytes, stage.heldBytes, stage.forwardBytes, stage.backwardBytes,
                        stage.microbatchBytes, stage.gatheredBytes, stage.state.parameters,
                        stage.state.gradients, stage.state.optimizer});
+  return samples;
+}
+
+std::vector<StageSample> cleave::plan::describeStages(const cost::Cluster &cluster,
+                                                      const simulate::ProgramWork &work) {
+  return describe(cluster, work, [](const simulate::FunctionTime &time) {
+    return KernelTime{std::accumulate(time.exposed.begin(), time.exposed.end(), time.compute),
+                      time.host};
+  });
+}
+
+std::vector<StageSample> cleave::plan::describeStreams(const cost::Cluster &cluster,
+                                                       const simulate::ProgramWork &work) {
+  double slowdown = cluster.device.overlapSlowdown;
+  auto samples = describe(cluster, work, [&](const simulate::FunctionTime &time) {
+    double sent = std::accumulate(time.transfer.begin(), time.transfer.end(), 0.0);
+    double waited = std::accumulate(time.exposed.begin(), time.exposed.end(), 0.0);
+    double kernels = time.compute - slowdown * std::max(sent - waited, 0.0);
+    // Kernels take longer beside communication. The time grows with what a rank waits for: it is no
+    // less than if nothing waited, nor than if kernels took no time of their own.
+    double least = std::min(slowdown, 1.0);
+    return KernelTime{kernels + least * sent, time.host, sent + least * kernels};
+  });
+  // What is there while they run depends on what waits, too.
+  for (StageSample &sample : samples)
+    sample.microbatchBytes = 0;
   return samples;
 }
 

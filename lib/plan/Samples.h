@@ -11,6 +11,7 @@
 #include "lib/plan/Space.h"
 #include "lib/schedule/simulate/ProgramCosts.h"
 
+#include <algorithm>
 #include <compare>
 #include <map>
 
@@ -22,14 +23,17 @@ constexpr double rounding = 1e-9;
 /// Seconds of kernels, and of the host that launches them.
 struct KernelTime {
   double device = 0, host = 0;
+  /// Of a stream of communications beside, where it is not known what waits for what.
+  double stream = 0;
 
   KernelTime &operator+=(const KernelTime &other) {
     device += other.device;
     host += other.host;
+    stream += other.stream;
     return *this;
   }
   /// Of all of them in one function.
-  double seconds() const { return cost::timeOfLaunched(device, host); }
+  double seconds() const { return cost::timeOfLaunched(std::max(device, stream), host); }
 };
 
 /// What a stage of a pipeline takes in a microbatch, and what it holds. `device` of a pass counts
@@ -49,6 +53,13 @@ struct StageSample {
 /// Of each stage that was carried out what it takes.
 std::vector<StageSample> describeStages(const cost::Cluster &cluster,
                                         const simulate::ProgramWork &work);
+
+/// The same at the least, whatever waits for what. Kernels follow each other, and so do
+/// communications: both add up, layer by layer. What waits for what does not: where a layer's
+/// communications reach into the next one, two layers may wait for more, or for less, than twice
+/// what one waits for.
+std::vector<StageSample> describeStreams(const cost::Cluster &cluster,
+                                         const simulate::ProgramWork &work);
 
 /// Of a run of equal layers, so many are carried out.
 constexpr size_t maxSampledRun = 3;

@@ -49,7 +49,7 @@ public:
   /// sharded over the ranks that divide the batch.
   virtual const StageSamples *sampleStages(const Shape &shape) = 0;
   /// The same for FSDP that gathers in each microbatch, with what it gathers and scatters; null for
-  /// any other layout, where there is one stage, and with `cp`.
+  /// any other layout, and where there is one stage.
   virtual const StageSamples *sampleGathering(const Shape &shape) = 0;
   /// What these are at the least, from that program; null where there are none. Nothing is sharded
   /// in them over the ranks that divide the batch.

@@ -135,8 +135,7 @@ static constexpr double forEver = std::numeric_limits<double>::infinity();
 
 /// Looks at what is left.
 void Search::searchRest() {
-  Queue(*this, [](const Layout &) { return true; })
-      .run(forEver, forEver);
+  Queue(*this, [](const Layout &) { return true; }).run(forEver, forEver);
 }
 
 /// Looks for a better plan among layouts that divide layers as the best one does, then among those
@@ -144,9 +143,8 @@ void Search::searchRest() {
 void Search::searchNear() {
   // What is a little better counts for little: it has its turn later.
   constexpr double part = 1.0 / 3, better = 0.98;
-  double end = options.timer ? options.timer->getSeconds() +
-                                   part * options.timer->getLimit()
-                             : forEver;
+  double end =
+      options.timer ? options.timer->getSeconds() + part * options.timer->getLimit() : forEver;
   using Division = std::array<int64_t, 4>;
   auto divide = [](const Layout &layout) {
     return Division{layout.tensor, layout.context, layout.experts, layout.sequence};

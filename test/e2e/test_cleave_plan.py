@@ -143,6 +143,7 @@ def test_equal_layers_tell_all(exported, tool, model):
     usual = (program, f"--cluster={CLUSTER}", "--ranks=8", "--microbatches=4", "--time-limit=10", "--confirm", "--seed=3")
     # Pipelines have equal stages; the other plans are whole programs anyway. Plans of one layout are cut from one program.
     fixes = (("pp=4", 12), ("pp=4,ends=1", 4), ("pp=8", 4), ("pp=2,cp=2,chunks=4", 4), ("pp=2,dp=2,cp=1,parameters=fsdp", 8),
+             ("pp=2,dp=2,cp=2,parameters=fsdp", 8), ("pp=4,cp=2,parameters=fsdp", 4),
              ("pp=4,dp=2,parameters=fsdp-once", 8), ("pp=1", 8))  # fmt: skip
     for fixed, count in fixes:
         done = tool(*usual, f"--fix={fixed}", f"--sample={count}")

@@ -195,6 +195,8 @@ StageSamples PassRunner::describeSamples(const Layout &layout, std::vector<Sampl
   for (int64_t layer = 0; layer < count; ++layer)
     kinds.push_back(layers[layout.program]->getClass(layer));
   StageSamples samples(kinds, layout.sharding);
+  // What ring attention exchanges takes turns with what is gathered, not alike in each layer.
+  bool isApart = layout.sharding == Sharding::Fsdp && layout.context > 1;
   for (auto &[cuts, work] : works) {
     if (layout.dataInside)
       reorderGroups(layout, work);
@@ -203,7 +205,8 @@ StageSamples PassRunner::describeSamples(const Layout &layout, std::vector<Sampl
     int64_t begin = 0;
     std::vector<int64_t> ends = cuts;
     ends.push_back(count);
-    for (auto [end, stage] : llvm::zip_equal(ends, describeStages(cluster, work))) {
+    for (auto [end, stage] : llvm::zip_equal(ends, isApart ? describeStreams(cluster, work)
+                                                           : describeStages(cluster, work))) {
       std::vector<unsigned> there;
       for (int64_t layer = begin; layer < end; ++layer)
         if (kept[size_t(layer)])
@@ -275,9 +278,8 @@ const StageSamples *PassRunner::sampleStages(const Shape &shape) {
 }
 
 const StageSamples *PassRunner::sampleGathering(const Shape &shape) {
-  // What a layer between others waits for in a stage by itself says nothing of all layers in one;
-  // nor of longer stages in which what ring attention exchanges takes turns with what is gathered.
-  if (shape.layout.sharding != Sharding::Fsdp || shape.numStages() == 1 || shape.layout.context > 1)
+  // What a layer between others waits for in a stage by itself says nothing of all layers in one.
+  if (shape.layout.sharding != Sharding::Fsdp || shape.numStages() == 1)
     return nullptr;
   return sample(shape, shape.layout, /*isLeast=*/false, /*parts=*/1);
 }
