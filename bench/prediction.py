@@ -415,8 +415,24 @@ def all_rows(bench, fit):
     }
 
 
+def never_fitted(bench, fit):
+    """Runs that others published elsewhere, of layouts that no row of the fit has."""
+    _, rows = calibrate.read_rows(SOURCE / "bench/runs/bridge_cards.csv")
+    predictions = bench.predict(fit.positions, rows)
+    errors = errors_of(predictions, rows)
+    middle, _, bias = summary(list(errors.values()))
+    lines = ["Runs of Megatron Bridge's verification cards and performance notes (`bench/runs/bridge_cards.csv`): "
+             f"median {middle:.1f} %, bias {bias:+.1f} %.", "",
+             "| run | measured (s) | predicted (s) | error (%) |", "| --- | ---: | ---: | ---: |"]
+    for row in rows:
+        predicted = float(predictions[row["id"]]["predicted_step_time_s"])
+        lines.append(f"| {row['id']} | {float(row['step_time_s']):.2f} | {predicted:.2f} | "
+                     f"{100 * errors[row['id']]:+.1f} |")
+    return lines
+
+
 HEAD = "Each section has its date: those of an earlier one were computed with the model and the constants of that day."
-TITLES = ("All rows in one fit", "Ranking of plans", "Memory", "One family left out of the fit",
+TITLES = ("All rows in one fit", "Never in a fit", "Ranking of plans", "Memory", "One family left out of the fit",
           "vTrain, five folds over models", "Without a term", "Furthest off", "Not predicted", "Every row")
 
 
@@ -440,6 +456,8 @@ def main():
     bench = Bench(options.data, options.build)
     fit = bench.fit(bench.rows) if parts & {"all", "ablation"} else None
     sections = all_rows(bench, fit) if "all" in parts else {}
+    if "all" in parts:
+        sections["Never in a fit"] = never_fitted(bench, fit)
     if "leave-out" in parts:
         sections["One family left out of the fit"] = ["Fits take every fourth row of vtrain_single.", "",
                                                       *leave_out(bench)]

@@ -20,7 +20,8 @@ double MatrixProduct::bytes() const {
                    : width == Width::Bits16 ? 2
                    : width == Width::Bits8  ? 1
                                             : 0.5;
-  return batch * (operand * (m * k + k * n) + std::max(operand, 2.0) * m * n);
+  double result = added > 0 ? 2 * added : std::max(operand, 2.0);
+  return batch * (operand * (m * k + k * n) + result * m * n);
 }
 
 double cleave::cost::reachedFlops(const Device &device, Width width) {

@@ -11,6 +11,8 @@ namespace cleave::cost {
 struct MatrixProduct {
   double batch = 1, m = 0, n = 0, k = 0;
   Width width = Width::Bits16;
+  /// Bytes of an element that the result is added to, in place; 0: it is only written.
+  double added = 0;
 
   double flops() const { return 2 * batch * m * n * k; }
   bool operator==(const MatrixProduct &) const = default;

@@ -28,6 +28,7 @@ static std::vector<Field> fieldsOf(Software &s) {
   return {{"overlaps_gradients", &s.overlapsGradients},
           {"overlaps_tensor", &s.overlapsTensor},
           {"overlaps_experts", &s.overlapsExperts},
+          {"fills_stages", &s.fillsStages},
           {"blocking_transfers", &s.blockingTransfers},
           {"transfers_in_parts", &s.transfersInParts},
           {"sequence_parallel", &s.sequenceParallel},
@@ -44,6 +45,17 @@ static std::vector<Field> fieldsOf(Software &s) {
           {"loops_experts", &s.loopsExperts},
           {"waits_experts", &s.waitsExperts},
           {"repeats_tokens", &s.repeatsTokens},
+          {"router_kernels", &s.routerKernels},
+          {"router_backward_kernels", &s.routerBackwardKernels},
+          {"sort_kernels", &s.sortKernels},
+          {"sort_backward_kernels", &s.sortBackwardKernels},
+          {"repeated_router_kernels", &s.repeatedRouterKernels},
+          {"repeated_router_backward_kernels", &s.repeatedRouterBackwardKernels},
+          {"repeated_sort_kernels", &s.repeatedSortKernels},
+          {"repeated_sort_backward_kernels", &s.repeatedSortBackwardKernels},
+          {"recomputes_norms", &s.recomputesNorms},
+          {"recomputes_activation", &s.recomputesActivation},
+          {"recomputes_projections", &s.recomputesProjections},
           {"logit_bytes", &s.logitBytes},
           {"loss_bytes", &s.lossBytes},
           {"loss_backward_bytes", &s.lossBackwardBytes},
@@ -103,6 +115,8 @@ static llvm::Error readRecipe(JSONReader &item, Recipe &recipe) {
   if (llvm::Error error = readStrings(item, "gpus", recipe.gpus))
     return error;
   if (llvm::Error error = readStrings(item, "precisions", recipe.precisions))
+    return error;
+  if (llvm::Error error = readStrings(item, "variants", recipe.variants))
     return error;
   if (llvm::Error error = readNumbers(item, {{"from", &recipe.from},
                                              {"until", &recipe.until},
@@ -172,7 +186,11 @@ static llvm::Error readModel(JSONReader &reader, Model &m) {
                               {"query_rank", &m.queryRank},
                               {"value_rank", &m.valueRank},
                               {"rotary_dimension", &m.rotaryDimension},
-                              {"window", &m.window}});
+                              {"window", &m.window},
+                              {"normalizes_heads", &m.normalizesHeads},
+                              {"biases_experts", &m.biasesExperts},
+                              {"clamps_activation", &m.clampsActivation},
+                              {"predictions", &m.predictions}});
 }
 
 template <typename T>

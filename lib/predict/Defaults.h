@@ -17,6 +17,9 @@ struct Software {
   double overlapsTensor = 0;
   /// The same of the exchanges between experts, which run beside another microbatch's layers.
   double overlapsExperts = 0;
+  /// Each stage has as many layers as the first one, which also has the embedding; the last has
+  /// what is left.
+  double fillsStages = 0;
   /// Without a free stream: a rank waits for each transfer to its pipeline neighbour.
   double blockingTransfers = 0;
   /// Each of the tensor-parallel ranks sends a part of the activation to the next pipeline rank,
@@ -50,6 +53,17 @@ struct Software {
   double waitsExperts = 0;
   /// Tokens are exchanged once for each of their experts, not once for all on a rank or a node.
   double repeatsTokens = 0;
+  /// Small kernels of a router, with what sorts tokens by rank, and of what sorts them by expert
+  /// and back, forward and backward: read in Megatron-Core's flexible dispatcher.
+  double routerKernels = 11, routerBackwardKernels = 6;
+  double sortKernels = 4, sortBackwardKernels = 4;
+  /// The same where tokens are exchanged once for each expert: counted by running Megatron-Core's
+  /// router and dispatcher of all-to-all (August 2026), fused ops as one kernel each.
+  double repeatedRouterKernels = 25, repeatedRouterBackwardKernels = 11;
+  double repeatedSortKernels = 7, repeatedSortBackwardKernels = 9;
+  /// The backward computes them once more, so that they need not be kept: norms; the experts'
+  /// activation; the second products of low-rank projections.
+  double recomputesNorms = 0, recomputesActivation = 0, recomputesProjections = 0;
   /// Bytes of a gradient when it is reduced.
   double gradientBytes = 2;
   /// Updated parameters that products take in 8 bits are gathered in 8 bits.
@@ -100,6 +114,7 @@ struct Recipe {
   std::vector<std::string> models;                  // rows' models begin with one of them
   std::vector<std::string> gpus;                    // types; none: any
   std::vector<std::string> precisions;              // as rows say; none: any
+  std::vector<std::string> variants;                // `variant` in `extra`; none: any
   double from = 0, until = 0;                       // releases (`container` in the column `extra`)
   double pipeline = 0, expert = 0;                  // degrees; 0: any
   std::vector<std::pair<std::string, double>> sets; // names of `Software`'s fields
@@ -127,7 +142,14 @@ struct Model {
   double sharedExperts = 0;
   // Attention through low-rank projections; 0: none.
   double queryRank = 0, valueRank = 0, rotaryDimension = 0;
-  double window = 0; // every second layer attends to that many positions; 0: to all
+  double window = 0;          // every second layer attends to that many positions; 0: to all
+  double normalizesHeads = 0; // queries and keys, a head at a time
+  double biasesExperts = 0;   // a bias for each expert's second product
+  double clampsActivation = 0;
+  /// Further tokens that are predicted: each takes a layer, behind two norms and a product that
+  /// joins it to the token's embedding, and the head once more (DeepSeek-V3's technical report,
+  /// 2.2).
+  double predictions = 0;
 };
 
 struct Defaults {

@@ -271,7 +271,8 @@ static bool fits(const Recipe &recipe, const Row &row, double release) {
                    return model.starts_with(name);
                  });
   return isModel && isOneOf(recipe.gpus, row.get("gpu_type")) &&
-         isOneOf(recipe.precisions, row.get("precision")) && release >= recipe.from &&
+         isOneOf(recipe.precisions, row.get("precision")) &&
+         isOneOf(recipe.variants, row.find("extra", "variant")) && release >= recipe.from &&
          (recipe.until == 0 || release <= recipe.until) && has("pp", recipe.pipeline) &&
          has("ep", recipe.expert);
 }
@@ -295,8 +296,10 @@ llvm::Expected<Layout> predict::readLayout(const Row &row, const Defaults &defau
     recipe->apply(layout.software);
   layout.reportsReserved = source->second.reportsReserved > 0;
   layout.reportsLayers = source->second.reportsLayers > 0;
-  // "NAME (variant)"
-  auto model = defaults.models.find(llvm::StringRef(layout.model).split(" (").first);
+  // "NAME (variant)": the variant, if it is described, otherwise the model.
+  auto model = defaults.models.find(layout.model);
+  if (model == defaults.models.end())
+    model = defaults.models.find(llvm::StringRef(layout.model).split(" (").first);
   if (model != defaults.models.end())
     layout.dimensions = model->second;
   Reader reader(row, layout);

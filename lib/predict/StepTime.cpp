@@ -170,10 +170,13 @@ void Step::makeStages() {
   int64_t next = 0;
   bool asLayers = layout.layers % int64_t(count) && (layout.layers + 2) % int64_t(count) == 0;
   int64_t total = layout.layers + (asLayers ? 2 : 0);
+  int64_t full = (layout.layers + int64_t(count)) / int64_t(count); // with the embedding as a layer
   int64_t each = total / int64_t(count), left = total % int64_t(count);
   for (size_t s = 0; s < count; ++s) {
     bool extra = int64_t(s) >= 1 && int64_t(s) <= left;
     int64_t layers = each + extra - (asLayers && (s == 0 || s + 1 == count));
+    if (layout.software.fillsStages > 0)
+      layers = std::min(full, layout.layers - next);
     for (int64_t i = 0; i < layers; ++i, ++next)
       add(stages[s], next < dense ? denseTime : expertTime);
   }
@@ -192,6 +195,14 @@ void Step::makeStages() {
   if (layout.software.tiedEmbeddings > 0 && layout.pipeline == 1)
     last.parameters -= embedding.parameters;
   add(stages.back(), last);
+  last.parameters = 0; // each further prediction has the same head
+  for (double i = 0; i < layout.dimensions.predictions; ++i) {
+    LayerClass join = getJoin(shape);
+    shardParameters(join);
+    add(stages.back(), plain.makeStage(join, 1));
+    add(stages.back(), layout.experts ? expertTime : denseTime);
+    add(stages.back(), last);
+  }
   // Tensor-parallel ranks have the same activations: each may send a part, which they gather.
   double whole = 2 * shape.tokens() * double(layout.hidden);
   bool inParts = layout.software.transfersInParts > 0 && !layout.sequenceParallel;

@@ -37,8 +37,11 @@ public:
   void linear(double m, double k, double n, Width width, double batch = 1, double kernels = 1) {
     forwardProduct({batch, m, n, k, width}, kernels);
     backwardProduct({batch, m, k, n, width}, kernels);
-    if (!layout.lowRankTuning)
-      backwardProduct({batch, k, n, m, width}, kernels);
+    if (!layout.lowRankTuning) {
+      // The product adds its result to the microbatches' before, unless kernels of their own do.
+      double added = layout.software.accumulationBytes > 0 ? 0 : layout.software.gradientStateBytes;
+      backwardProduct({batch, k, n, m, width, added}, kernels);
+    }
     if (width == Width::Bits16)
       return;
     // Operands are read in 16 bits, and written in fewer, once as they are and once transposed.
@@ -94,6 +97,11 @@ public:
     op.kernels = tensors;
     layer.backward.push_back(op);
   }
+  /// The backward computes the forward's last `count` ops once more.
+  void repeat(size_t count) {
+    layer.backward.insert(layer.backward.end(), layer.forward.end() - long(count),
+                          layer.forward.end());
+  }
   void keep(double bytes) {
     layer.savedBytes += bytes;
     layer.savedWithoutAgain += bytes;
@@ -148,6 +156,8 @@ void Builder::norm() {
   double size = tokens * hidden / shared;
   double unfused = layout.software.fusesPointwise > 0 ? 1 : 2;
   moved(4 * unfused * size, 10 * size, 1, 2);
+  if (layout.software.recomputesNorms > 0)
+    repeat(1);
   keep(2 * size);
   // Gated models normalize by the root mean square, without a bias.
   layer.parameters += (layout.dimensions.gated > 0 ? 1 : 2) * hidden;
@@ -285,10 +295,16 @@ static void addAttention(Builder &b) {
              model.queryRank + model.valueRank + model.rotaryDimension, layout.width);
     b.moved(8 * b.tokens * (model.queryRank + model.valueRank), 16 * b.tokens * model.queryRank, 2,
             4);
+    size_t begin = b.layer.forward.size();
     b.linear(b.tokens, model.queryRank, full, layout.width);
     b.linear(b.tokens, model.valueRank, 2 * b.queries, layout.width);
     b.moved(8 * b.tokens * full, 8 * b.tokens * full, 4, 4);
-    b.keep(2 * b.tokens * (2 * full + b.queries + model.queryRank + model.valueRank));
+    double kept = 2 * full + b.queries;
+    if (layout.software.recomputesProjections > 0) {
+      b.repeat(b.layer.forward.size() - begin);
+      kept = 0;
+    }
+    b.keep(2 * b.tokens * (kept + model.queryRank + model.valueRank));
     b.layer.parameters += b.hidden * (model.queryRank + model.valueRank) + model.queryRank * full +
                           2 * model.valueRank * b.queries;
   } else {
@@ -299,7 +315,12 @@ static void addAttention(Builder &b) {
     b.keep(2 * b.tokens * width);
     b.layer.parameters += b.hidden * width;
   }
-  b.keep(2 * b.tokens * b.hidden / b.gathered);
+  if (model.normalizesHeads > 0) {
+    double size = b.tokens * (b.queries + b.keys);
+    b.moved(4 * size, 10 * size, 2, 4);
+  }
+  if (!(layout.software.recomputesNorms > 0))
+    b.keep(2 * b.tokens * b.hidden / b.gathered);
   if (layout.context > 1) {
     double bytes = 2 * 2 * b.tokens * static_cast<double>(layout.context) * b.keys;
     b.communicate(b.layer.forward, Collective::AllGather, Axis::Context, bytes, 0.8);
@@ -316,15 +337,31 @@ static void addAttention(Builder &b) {
 }
 
 /// A feed-forward network on `tokens` rows, `batch` of them side by side.
-static void addNetwork(Builder &b, double tokens, double ffn, double batch, double kernels) {
+static void addNetwork(Builder &b, double tokens, double ffn, double batch, double kernels,
+                       bool experts = false) {
   double matrices = b.layout.dimensions.gated > 0 ? 2 : 1;
   double unfused = b.layout.software.fusesPointwise > 0 ? 1 : 2;
   Width width = b.layout.width;
   b.linear(tokens, b.hidden, matrices * ffn, width, batch, kernels);
   double size = batch * tokens * ffn;
   b.moved((2 * matrices + 2) * unfused * size, (4 * matrices + 2) * unfused * size, 1, 1);
+  bool separate = experts && b.layout.software.fusesPointwise <= 1;
+  size_t ops = 1;
+  if (separate && b.layout.dimensions.clampsActivation > 0) {
+    // Both halves are clamped and put next to each other again, by kernels of their own.
+    b.moved(16 * size, 20 * size, 3, 3);
+    ++ops;
+  }
+  bool recomputes = experts && b.layout.software.recomputesActivation > 0;
+  if (recomputes)
+    b.repeat(ops);
   b.linear(tokens, ffn, b.hidden, width, batch, kernels);
-  b.keep((2 * matrices + 2) * size);
+  if (separate && b.layout.dimensions.biasesExperts > 0) {
+    // A bias times each token's share, expert by expert, in 32 bits.
+    double outputs = batch * tokens * b.hidden;
+    b.moved(28 * outputs, 40 * outputs, 2 * batch + 2, 6 * batch + 3);
+  }
+  b.keep((2 * matrices + (recomputes ? 0 : 2)) * size);
 }
 
 LayerClass predict::getDenseLayer(const Shape &shape, double ffn) {
@@ -359,7 +396,10 @@ LayerClass predict::getExpertLayer(const Shape &shape) {
   b.linear(own, b.hidden, experts, Width::Bits16); // router
   // Each rank tells all others how many tokens they get, and the host: small kernels.
   bool repeats = layout.software.repeatsTokens > 0;
-  b.moved(12 * own * experts, 12 * own * experts, repeats ? 19 : 11, 6);
+  const Software &software = layout.software;
+  b.moved(12 * own * experts, 12 * own * experts,
+          repeats ? software.repeatedRouterKernels : software.routerKernels,
+          repeats ? software.repeatedRouterBackwardKernels : software.routerBackwardKernels);
   b.replay(attention, b.mark(), layout.software.graphsRouter > 0);
   double bytes = 2 * own * chosen * b.hidden;
   if (layout.software.waitsExperts > 0)
@@ -372,9 +412,11 @@ LayerClass predict::getExpertLayer(const Shape &shape) {
     }
   // Sorted by expert, and back: by the kernels that exchange them, or by rank, then by expert.
   double passes = repeats ? 6 : 4;
-  b.moved(passes * bytes, passes * bytes, repeats ? 11 : 4, repeats ? 8 : 4);
+  b.moved(passes * bytes, passes * bytes,
+          repeats ? software.repeatedSortKernels : software.sortKernels,
+          repeats ? software.repeatedSortBackwardKernels : software.sortBackwardKernels);
   Mark sorted = b.mark();
-  addNetwork(b, own * chosen / local, ffn, local, 1);
+  addNetwork(b, own * chosen / local, ffn, local, 1, true);
   if (layout.software.loopsExperts > 0)
     b.loop(sorted, local);
   b.keep(2 * own * chosen * b.hidden);
@@ -420,5 +462,18 @@ LayerClass predict::getHead(const Shape &shape) {
   b.keep(2 * b.tokens * b.hidden / b.gathered);
   b.layer.parameters += b.hidden * vocabulary;
   b.accumulate(1);
+  return b.layer;
+}
+
+LayerClass predict::getJoin(const Shape &shape) {
+  Builder b(shape);
+  b.norm();
+  b.norm();
+  double tokens = b.tokens / b.shared;
+  b.linear(tokens, 2 * b.hidden, b.hidden, b.layout.width);
+  b.keep(2 * tokens * 2 * b.hidden);
+  b.layer.parameters += 2 * b.hidden * b.hidden;
+  b.accumulate(1);
+  b.layer.append(getEmbedding(shape));
   return b.layer;
 }

@@ -43,6 +43,9 @@ LayerClass getExpertLayer(const Shape &shape);
 LayerClass getEmbedding(const Shape &shape);
 /// The last normalization, the product with the vocabulary, and the loss.
 LayerClass getHead(const Shape &shape);
+/// What joins a token's embedding to a layer's output, to predict one token more: the embedding,
+/// two norms and a product.
+LayerClass getJoin(const Shape &shape);
 
 } // namespace cleave::predict
 

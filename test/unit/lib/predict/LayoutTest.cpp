@@ -102,6 +102,31 @@ TEST_F(LayoutTest, TakesWhatTheSourcePublishedOfAModel) {
   EXPECT_EQ(llvm::cantFail(read()).microBatch, 0);
 }
 
+TEST_F(LayoutTest, TakesTheRecipeOfItsVariant) {
+  Recipe overlaps, others;
+  overlaps.variants = {"overlap"};
+  overlaps.sets = {{"overlaps_experts", 1}};
+  others.sets = {{"fills_stages", 1}};
+  defaults.sources["paper"].recipes = {overlaps, others};
+  set({{"extra", "container=26.06;variant=overlap"}});
+  Layout layout = llvm::cantFail(read());
+  EXPECT_EQ(layout.software.overlapsExperts, 1);
+  EXPECT_EQ(layout.software.fillsStages, 0);
+  set({{"extra", "container=26.06"}});
+  layout = llvm::cantFail(read());
+  EXPECT_EQ(layout.software.overlapsExperts, 0);
+  EXPECT_EQ(layout.software.fillsStages, 1);
+}
+
+TEST_F(LayoutTest, AVariantOfAModelMayBeDescribedByItself) {
+  defaults.models["net"].predictions = 1;
+  defaults.models["net (short)"].gated = 1;
+  set({{"model", "net (long)"}});
+  EXPECT_EQ(llvm::cantFail(read()).dimensions.predictions, 1);
+  set({{"model", "net (short)"}});
+  EXPECT_EQ(llvm::cantFail(read()).dimensions.predictions, 0);
+}
+
 TEST_F(LayoutTest, RefusesWithTheColumn) {
   set({{"gpus", "17"}});
   EXPECT_EQ(fail(), "gpus: expected dp x tp x pp x cp = 16, found 17");
