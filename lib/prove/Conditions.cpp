@@ -126,9 +126,7 @@ bool Terms::solveGuards(Summand &summand) {
         digits[part.var] = solution;
         summand.bound.erase(bound);
         guard = {breaks(Lemma::ConditionSolved) ? Index() : solution, 0, size};
-        Meaning one{std::move(summand)};
-        substitute(one, digits);
-        summand = std::move(one.front());
+        substitute(summand, digits);
         isSolved = true;
         break;
       }
@@ -182,9 +180,7 @@ bool Terms::equatePlaces(Summand &summand) {
     Substitution digits;
     digits[var] = breaks(Lemma::EqualPlaces) ? Index() : rest * -known->coefficient;
     Guard own = summand.guards[i];
-    Meaning one{std::move(summand)};
-    substitute(one, digits);
-    summand = std::move(one.front());
+    substitute(summand, digits);
     summand.guards[i] = std::move(own);
     return true;
   }

@@ -152,10 +152,9 @@ void Terms::unfold(const Summand &folded, Meaning &result) {
       digits[bound] = Index::of(fresh);
       bound = fresh;
     }
-    Meaning one{std::move(inner)};
-    substitute(one, digits);
-    one[0].coefficient *= folded.coefficient;
-    result.push_back(std::move(one[0]));
+    substitute(inner, digits);
+    inner.coefficient *= folded.coefficient;
+    result.push_back(std::move(inner));
   }
 }
 

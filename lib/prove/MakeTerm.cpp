@@ -288,12 +288,12 @@ Reference Terms::wrap(Meaning body) {
     digits[var] = Index::of(names.lookup(var));
   }
   for (auto &[text, i] : texts) {
-    Meaning one{std::move(body[i])};
-    if (one[0].bound.empty()) {
+    Summand one = std::move(body[i]);
+    if (one.bound.empty()) {
       substitute(one, digits);
     } else {
       Substitution all = digits;
-      for (Var &var : one[0].bound) {
+      for (Var &var : one.bound) {
         Var slot = term.sizes.size() + term.boundSizes.size();
         term.boundSizes.push_back(variables.getSize(var));
         all[var] = Index::of(slot);
@@ -301,7 +301,7 @@ Reference Terms::wrap(Meaning body) {
       }
       substitute(one, all);
     }
-    term.body.push_back(std::move(one.front()));
+    term.body.push_back(std::move(one));
   }
   if (llvm::all_of(term.body, [](const Summand &summand) { return summand.guards.empty(); }))
     for (const Summand &summand : term.body) {

@@ -72,14 +72,13 @@ static void collectSummands(const Terms &terms, const Term &sum, ArrayRef<Index>
       bound = slot;
     }
     part.coefficient *= factor;
-    Meaning one{std::move(part)};
-    substitute(one, digits);
-    const Term &term = terms.get(one[0].reference.term);
+    substitute(part, digits);
+    const Term &term = terms.get(part.reference.term);
     if (term.kind == Term::Kind::Sum)
-      collectSummands(terms, term, one[0].reference.indices, one[0].coefficient, numDigits, parts,
+      collectSummands(terms, term, part.reference.indices, part.coefficient, numDigits, parts,
                       boundSizes);
     else
-      parts.push_back(std::move(one[0]));
+      parts.push_back(std::move(part));
   }
 }
 

@@ -116,7 +116,7 @@ bool Evaluator::limitToPart(Operation *op, const RowOrder &order, unsigned opera
   if (!isa<aten::MmOp, aten::BmmOp, aten::SumOp, aten::SumDimIntListOp>(op) ||
       tensorOf(op->getOperand(operand).getType()).getElementType() != element)
     return false;
-  value.meaning = terms.apply(productOf(element),
-                              {value.meaning, isInPart(order, value.dims[dim])}, {}, {}, {});
+  value.meaning = terms.apply(productOf(element), {value.meaning, isInPart(order, value.dims[dim])},
+                              {}, {}, {});
   return true;
 }

@@ -224,9 +224,7 @@ Meaning Terms::partOfParts(const Reference &reference) {
       all[bound] = Index::of(fresh);
       bound = fresh;
     }
-    Meaning one{std::move(summand)};
-    substitute(one, all);
-    summand = std::move(one.front());
+    substitute(summand, all);
   }
   return meaning;
 }

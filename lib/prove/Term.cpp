@@ -23,13 +23,16 @@ Rational cleave::prove::exactly(double number) {
   return exponent < 0 ? Rational(mantissa) / two : Rational(mantissa) * two;
 }
 
+void cleave::prove::substitute(Summand &summand, const Substitution &substitution) {
+  for (Guard &guard : summand.guards)
+    guard.index = substitute(guard.index, substitution);
+  for (Index &index : summand.reference.indices)
+    index = substitute(index, substitution);
+}
+
 void cleave::prove::substitute(Meaning &meaning, const Substitution &substitution) {
-  for (Summand &summand : meaning) {
-    for (Guard &guard : summand.guards)
-      guard.index = substitute(guard.index, substitution);
-    for (Index &index : summand.reference.indices)
-      index = substitute(index, substitution);
-  }
+  for (Summand &summand : meaning)
+    substitute(summand, substitution);
 }
 
 //===----------------------------------------------------------------------===//
@@ -264,9 +267,7 @@ Meaning Terms::sum(Meaning meaning, ArrayRef<Var> bound) {
       digits[var] = Index::of(fresh);
       summand.bound.push_back(fresh);
     }
-    Meaning one{std::move(summand)};
-    substitute(one, digits);
-    summand = std::move(one.front());
+    substitute(summand, digits);
   }
   return normalize(std::move(meaning));
 }

@@ -54,10 +54,18 @@ struct Summand {
   llvm::SmallVector<Var, 2> bound;
   llvm::SmallVector<Guard, 1> guards;
   Reference reference;
+
+  Summand() = default;
+  Summand(const Summand &) = default;
+  Summand &operator=(const Summand &) = default;
+  // Lists of summands move them where they grow, and do not copy them.
+  Summand(Summand &&) noexcept = default;
+  Summand &operator=(Summand &&) noexcept = default;
 };
 
 /// A sum; none is 0.
 using Meaning = std::vector<Summand>;
+void substitute(Summand &summand, const Substitution &substitution);
 void substitute(Meaning &meaning, const Substitution &substitution);
 /// For each of `digits` the one of `others` that is used alike; nothing if there is none.
 std::optional<Substitution> matchDigits(llvm::ArrayRef<Var> digits, const Reference &reference,
