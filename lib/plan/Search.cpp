@@ -170,7 +170,8 @@ void Search::searchFirst() {
       break;
 }
 
-/// Where nothing fits: looks for the least memory among what was left out as too large.
+/// Where nothing fits: looks for the least memory among what was left out as too large. Samples say
+/// what shapes hold before any is carried out.
 void Search::searchMemory() {
   using Place = std::tuple<double, size_t, size_t>; // least bytes, entry, work
   std::priority_queue<Place, std::vector<Place>, std::greater<>> queue;
@@ -183,8 +184,9 @@ void Search::searchMemory() {
   for (size_t number = 0; number < entries.size(); ++number)
     push(number);
   result.memoryBound = std::numeric_limits<double>::infinity();
-  for (; !queue.empty(); queue.pop()) {
+  while (!queue.empty()) {
     auto [memory, number, work] = queue.top();
+    queue.pop();
     const Candidate *smallest = result.getSmallest();
     if (isOver() || (smallest && memory >= smallest->step.maxMemory())) {
       result.memoryBound = memory; // of all that is left
@@ -193,13 +195,21 @@ void Search::searchMemory() {
     Entry &entry = entries[number];
     if (entry.works.empty() || entry.works[work].isDone || entry.works[work].memory > memory)
       continue; // was refused, or is in the queue with what is known by now
-    bool isNew = !entry.times;
-    if (!open(entry))
-      continue;
-    if (isNew)
+    if (!entry.hasUndivided) {
+      raiseUndivided(entry);
       push(number);
-    else
+    } else if (!entry.works[work].undivided) {
+      raiseSampled(entry, work);
+      queue.push({entry.works[work].memory, number, work});
+    } else if (!entry.times) {
+      if (open(entry))
+        push(number);
+    } else if (!entry.works[work].isRefined()) {
+      refine(entry, work);
+      queue.push({entry.works[work].memory, number, work});
+    } else {
       search(entry, work);
+    }
   }
   if (const Candidate *smallest = result.getSmallest())
     result.memoryBound = std::min(result.memoryBound, smallest->step.maxMemory());
