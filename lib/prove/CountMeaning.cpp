@@ -196,10 +196,16 @@ std::optional<Tensor> Evaluator::joinParts(Operation *op, ArrayRef<const Tensor 
       return terms.get(summand.reference.term).core.tag == Core::Tag::IsZero;
     });
   };
-  if (llvm::none_of(operands, isCount))
-    return std::nullopt;
   int64_t dim = integerAt(op, "dim").value_or(0);
   dim += dim < 0 ? type.getRank() : 0;
+  // Beside nothing anything is itself.
+  auto isEmpty = [&](Type operand) {
+    RankedTensorType from = tensorOf(operand);
+    return from.getRank() != type.getRank() || from.getDimSize(dim) == 0;
+  };
+  if (llvm::none_of(operands, isCount) &&
+      llvm::count_if(op->getOperandTypes(), isEmpty) + 1 != int64_t(operands.size()))
+    return std::nullopt;
   Tensor result;
   Var place = terms.variables.make(type.getDimSize(dim));
   int64_t start = 0;

@@ -259,9 +259,24 @@ private:
   // Rows in an order (RowMeaning.cpp, RowPartMeaning.cpp, ExchangeMeaning.cpp,
   // GroupedMeaning.cpp).
   bool areAlike(const RowOrder &left, const RowOrder &right);
-  Meaning isInPart(const RowOrder &order, llvm::ArrayRef<Var> row);
+  Meaning isInPart(const RowOrder &order, llvm::ArrayRef<Var> row,
+                   std::optional<Index> rank = std::nullopt);
+  bool tryOwnForms(llvm::ArrayRef<Var> rows, llvm::ArrayRef<Axis> along,
+                   llvm::function_ref<bool(llvm::ArrayRef<Var>)> visit);
+  bool divideNumbers(mlir::Operation *op, const RowOrder &order, const std::vector<Tensor> &values,
+                     std::vector<Tensor> &results);
+  /// Rows by the rank that has each, then as they lie there; and their numbers.
+  struct OwnRows {
+    llvm::SmallVector<Var, 2> digits;
+    RowPlaces places;
+  };
+  std::optional<OwnRows> asOwnRows(const RowOrder &order, const Tensor &numbers);
+  bool sortPart(mlir::Operation *op, const Rows &keys, std::vector<Tensor> &results);
+  std::optional<Rows> takeOfPart(const Rows &value, unsigned dim, const Rows &index);
+  std::optional<Rows> putInPart(const Rows &index, const Rows &values);
   std::optional<Rows> takePart(const Rows &rows, unsigned dim, const Tensor &index);
   std::optional<Rows> scatterRows(mlir::Operation *op, const Rows &rows);
+  std::optional<Rows> takePiece(mlir::Operation *op, const Tensor &value);
   std::optional<Rows> gatherParts(mlir::Operation *op, const Rows &rows);
   bool limitToPart(mlir::Operation *op, const RowOrder &order, unsigned operand, unsigned dim,
                    Tensor &value);
@@ -277,9 +292,10 @@ private:
                     std::vector<Tensor> &results);
   std::optional<Meaning> countBetween(const Meaning &targets, llvm::ArrayRef<Var> rows,
                                       llvm::ArrayRef<Axis> along, const Index &from,
-                                      const Index &to);
+                                      const Index &to, const RowOrder *part, mlir::Type element);
   bool countsRows(const Tensor &counts, const Meaning &targets, llvm::ArrayRef<Var> rows,
-                  llvm::ArrayRef<Axis> along, bool isSent);
+                  llvm::ArrayRef<Axis> along, bool isSent, const RowOrder *part,
+                  mlir::Type element);
   std::optional<Meaning> ownKey(const RowOrder &order, const Meaning &key,
                                 llvm::SmallVectorImpl<Var> &rows);
   std::optional<Rows> putByNumber(const Rows &index, const Rows &values);

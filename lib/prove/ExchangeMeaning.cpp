@@ -44,11 +44,20 @@ std::optional<Tensor> Evaluator::swapParts(Operation *op, const Tensor &value) {
 // Sent and received
 //===----------------------------------------------------------------------===//
 
-/// How many of the rows of rank `from` along the axes go to rank `to`.
+/// How many of the rows of rank `from` along the axes go to rank `to`. Where ranks have their rows
+/// of a part, the rows are those of all of them.
 std::optional<Meaning> Evaluator::countBetween(const Meaning &targets, ArrayRef<Var> rows,
                                                ArrayRef<Axis> along, const Index &from,
-                                               const Index &to) {
+                                               const Index &to, const RowOrder *part,
+                                               Type element) {
   SmallVector<Var> digits = placesOf(along);
+  if (part) {
+    std::optional<Meaning> each = countEach(targets, {}, to, ranksAlong(along));
+    if (!each)
+      return std::nullopt;
+    return terms.sum(
+        terms.apply(productOf(element), {*each, isInPart(*part, rows, from)}, {}, {}, {}), rows);
+  }
   std::optional<SmallVector<Index, 2>> places = splitIndex(from, digits, terms.variables);
   if (!places)
     return std::nullopt;
@@ -63,7 +72,7 @@ std::optional<Meaning> Evaluator::countBetween(const Meaning &targets, ArrayRef<
 /// Whether these are the numbers of rows that the rank sends to each along the axes, or receives
 /// from each. `targets`: by row of the rank's own, the rank that it goes to.
 bool Evaluator::countsRows(const Tensor &counts, const Meaning &targets, ArrayRef<Var> rows,
-                           ArrayRef<Axis> along, bool isSent) {
+                           ArrayRef<Axis> along, bool isSent, const RowOrder *part, Type element) {
   if (counts.dims.size() != 1 || counts.rows ||
       sizeOf(counts.dims[0], terms.variables) != ranksAlong(along))
     return false;
@@ -82,8 +91,9 @@ bool Evaluator::countsRows(const Tensor &counts, const Meaning &targets, ArrayRe
     return false;
   Index other = placeIn(each.dims[0], terms.variables);
   Index own = placeIn(digits, terms.variables);
-  std::optional<Meaning> expected = isSent ? countBetween(targets, rows, along, own, other)
-                                           : countBetween(targets, rows, along, other, own);
+  std::optional<Meaning> expected =
+      isSent ? countBetween(targets, rows, along, own, other, part, element)
+             : countBetween(targets, rows, along, other, own, part, element);
   return expected && terms.areEqual(each.meaning, *expected);
 }
 
@@ -108,25 +118,35 @@ std::optional<Rows> Evaluator::exchange(Operation *op, ArrayRef<const Tensor *> 
   auto ragged = cast<dist::RaggedAllToAllOp>(op);
   std::optional<SmallVector<Axis>> along = findAxes(ragged.getAxes());
   const Rows *given = operands[0]->rows.get();
-  if (!along || !given || given->dim != 0 || given->isPlaceElsewhere)
+  if (!along || !given || given->dim != 0 || given->isPlaceElsewhere || given->isPlaceInPart)
     return std::nullopt;
   const RowOrder &before = *given->order;
   SmallVector<Var> digits = placesOf(*along);
+  auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
+  Type element = tensorOf(op->getOperand(1).getType()).getElementType();
+  const RowOrder *part = before.part.get();
+  // What ranks have of one order is the same for all of them.
+  if (part && (!llvm::equal(before.along, *along, isSame) || llvm::any_of(digits, [&](Var digit) {
+        return terms.mentions(given->value.meaning, digit) || terms.mentions(before.key, digit);
+      })))
+    return std::nullopt;
+  auto counts = [&](unsigned operand, const Meaning &targets, ArrayRef<Var> rows, bool isSent) {
+    return countsRows(*operands[operand], targets, rows, *along, isSent, part, element);
+  };
   int64_t room = tensorOf(op->getResult(0).getType()).getDimSize(0);
   Tensor value = withOwnDigits(terms, given->value);
   auto order = std::make_shared<RowOrder>();
-  if (before.kind == RowOrder::Kind::Sorted) {
+  if (before.kind == RowOrder::Kind::Sorted || before.kind == RowOrder::Kind::Leaving) {
     // All rows go somewhere, and each rank has as many.
-    int64_t own = sizeOf(before.digits, terms.variables);
+    int64_t all = sizeOf(before.digits, terms.variables) * (part ? 1 : ranksAlong(*along));
     std::optional<int64_t> targets = choicesOf(before.key);
-    if (!targets || *targets > ranksAlong(*along) ||
-        (own * ranksAlong(*along) > room && !terms.assumesRoom()) ||
-        !countsRows(*operands[1], before.key, before.digits, *along, /*isSent=*/true) ||
-        !countsRows(*operands[2], before.key, before.digits, *along, /*isSent=*/false))
+    if (!targets || *targets > ranksAlong(*along) || (all > room && !terms.assumesRoom()) ||
+        !counts(1, before.key, before.digits, /*isSent=*/true) ||
+        !counts(2, before.key, before.digits, /*isSent=*/false))
       return std::nullopt;
     // Room that was assumed for parts is what is assumed here.
-    const Term *part = asOp(before.key);
-    if (part && part->core.tag == Core::Tag::Divided) {
+    const Term *divided = asOp(before.key);
+    if (divided && divided->core.tag == Core::Tag::Divided) {
       std::string expert = terms.identify(terms.getOperands(before.key[0].reference)[0]);
       if (auto assumed = assumedRooms.find(expert);
           assumed != assumedRooms.end() && assumed->second < room)
@@ -138,6 +158,11 @@ std::optional<Rows> Evaluator::exchange(Operation *op, ArrayRef<const Tensor *> 
       meaning = terms.normalize(std::move(meaning));
       dim.insert(dim.begin(), from.begin(), from.end());
     };
+    if (part) {
+      *order = before;
+      order->kind = RowOrder::Kind::Received;
+      return Rows{std::move(value), 0, order};
+    }
     order->kind = RowOrder::Kind::Received;
     order->digits = before.digits;
     order->key = before.key;
@@ -147,13 +172,21 @@ std::optional<Rows> Evaluator::exchange(Operation *op, ArrayRef<const Tensor *> 
     return Rows{std::move(value), 0, order};
   }
   // Back to where they came from.
+  if (part) {
+    if (before.kind != RowOrder::Kind::Received ||
+        room * ranksAlong(*along) != sizeOf(before.digits, terms.variables) ||
+        !counts(1, before.key, before.digits, /*isSent=*/false) ||
+        !counts(2, before.key, before.digits, /*isSent=*/true))
+      return std::nullopt;
+    *order = before;
+    order->kind = RowOrder::Kind::Leaving;
+    return Rows{std::move(value), 0, order};
+  }
   SmallVector<Var> rows;
   std::optional<Meaning> key =
       before.kind == RowOrder::Kind::Received ? ownKey(before, before.key, rows) : std::nullopt;
-  auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
   if (!key || !llvm::equal(before.along, *along, isSame) || room != sizeOf(rows, terms.variables) ||
-      !countsRows(*operands[1], *key, rows, *along, /*isSent=*/false) ||
-      !countsRows(*operands[2], *key, rows, *along, /*isSent=*/true))
+      !counts(1, *key, rows, /*isSent=*/false) || !counts(2, *key, rows, /*isSent=*/true))
     return std::nullopt;
   SmallVector<int64_t> strides;
   int64_t stride = room;
@@ -187,7 +220,8 @@ std::optional<Rows> Evaluator::exchange(Operation *op, ArrayRef<const Tensor *> 
 
 /// Whether the mark, along one dimension, holds only at places that no row lies at.
 bool Evaluator::isUnused(const Tensor &mark, const RowOrder &order) {
-  if (order.kind == RowOrder::Kind::Sorted || mark.rows)
+  bool isReceived = order.kind == RowOrder::Kind::Received;
+  if ((!isReceived && order.kind != RowOrder::Kind::Numbered) || mark.rows)
     return false;
   SmallVector<Var> digits;
   for (const auto &dim : mark.dims)
@@ -200,7 +234,7 @@ bool Evaluator::isUnused(const Tensor &mark, const RowOrder &order) {
   if (operands.size() != 2 || !place || *place != placeIn(digits, terms.variables))
     return false;
   Index own = placeIn(placesOf(order.along), terms.variables);
-  if (order.kind == RowOrder::Kind::Numbered)
+  if (!isReceived)
     return terms.areEqual(operands[1],
                           rowsUpTo(order.places, own, Index(order.places.perPart - 1)));
   // As many as come from all ranks.
@@ -215,14 +249,32 @@ std::optional<Rows> Evaluator::putByNumber(const Rows &index, const Rows &values
     return std::nullopt;
   // The place of a row in the part, as its own rank has it.
   RowOrder order = *index.order;
-  Tensor at = index.value;
+  Tensor at = index.value, value = withOwnDigits(terms, values.value);
   Meaning target = keyAt(order, order.key, at, 0);
   SmallVector<Var> rows, digits = placesOf(order.along);
   RowOrder cut = order;
-  cut.digits = at.dims[0];
-  std::optional<Meaning> place = ownKey(cut, at.meaning, rows);
-  std::optional<RowPlaces> places =
-      place ? asPlaces(terms.normalize(std::move(*place))) : std::nullopt;
+  std::optional<RowPlaces> places;
+  if (order.part) {
+    // By rank and place there, as if they had come from where they were made.
+    Substitution alike;
+    if (!cutAlike(terms, at, 0, value, 0, alike))
+      return std::nullopt;
+    target = keyAt(order, order.key, at, 0);
+    std::optional<OwnRows> own = asOwnRows(order, at);
+    if (!own)
+      return std::nullopt;
+    alike.clear();
+    if (!cutAlike(terms, at, 0, value, 0, alike))
+      return std::nullopt;
+    substitute(value.meaning, alike);
+    value.dims[0] = cut.digits = own->digits;
+    rows.append(own->digits.begin() + digits.size(), own->digits.end());
+    places = std::move(own->places);
+  } else {
+    cut.digits = at.dims[0];
+    std::optional<Meaning> place = ownKey(cut, at.meaning, rows);
+    places = place ? asPlaces(terms.normalize(std::move(*place))) : std::nullopt;
+  }
   auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
   if (!places || !llvm::equal(places->along, order.along, isSame) ||
       places->place != placeIn(rows, terms.variables))
@@ -251,7 +303,7 @@ std::optional<Rows> Evaluator::putByNumber(const Rows &index, const Rows &values
   made->along = order.along;
   made->expert = std::move(expert);
   made->places = std::move(*places);
-  return Rows{values.value, 0, made};
+  return Rows{withOwnDigits(terms, std::move(value)), 0, made};
 }
 
 /// Rows at their numbers, in the order in which they came.
@@ -261,21 +313,35 @@ std::optional<Rows> Evaluator::takeByNumber(const Rows &value, unsigned dim, con
       value.isPlaceElsewhere)
     return std::nullopt;
   auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
+  Tensor at = index.value, there = withOwnDigits(terms, value.value);
+  Meaning target = keyAt(*index.order, index.order->key, at, 0);
+  // By rank and place there.
+  std::optional<OwnRows> own;
+  if (index.order->part && !(own = asOwnRows(*index.order, at)))
+    return std::nullopt;
+  Tensor byRank{{own ? own->digits : at.dims[0]}, at.meaning};
   if (!llvm::equal(value.order->along, index.order->along, isSame) ||
-      !areEqual(terms, {{value.order->digits}, value.order->key},
-                {{index.value.dims[0]}, index.value.meaning}))
+      !areEqual(terms, {{value.order->digits}, value.order->key}, byRank))
     return std::nullopt;
   // That they went to the same ranks.
-  Tensor at = index.value;
-  Meaning target = keyAt(*index.order, index.order->key, at, 0);
-  Meaning expert = keyAt(*value.order, value.order->expert, at, 0);
+  Meaning expert = keyAt(*value.order, value.order->expert, byRank, 0);
+  if (own) {
+    Substitution alike;
+    if (!cutAlike(terms, byRank, 0, there, 0, alike) || byRank.dims[0] != own->digits)
+      return std::nullopt;
+    substitute(there.meaning, alike);
+    there.dims[0] = at.dims[0];
+    there = withOwnDigits(terms, std::move(there));
+  } else {
+    at = byRank;
+  }
   target = keyAt(*index.order, index.order->key, at, 0);
   const Term *part = asOp(target);
   if (!part || part->core.tag != Core::Tag::Divided ||
       part->core.number != value.order->places.perPart ||
       !terms.areEqual(terms.getOperands(target[0].reference)[0], expert))
     return std::nullopt;
-  return Rows{value.value, 0, index.order};
+  return Rows{std::move(there), 0, index.order};
 }
 
 std::optional<Rows> Evaluator::chooseRows(Operation *op, ArrayRef<const Tensor *> operands) {

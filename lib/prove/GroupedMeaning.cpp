@@ -31,6 +31,8 @@ bool Evaluator::areEnds(const Tensor &ends, const RowOrder &order, int64_t group
     return terms.sum(std::move(*counts), {each});
   };
   switch (order.kind) {
+  case RowOrder::Kind::Piece:
+  case RowOrder::Kind::Leaving:
   case RowOrder::Kind::Received:
     return false;
   case RowOrder::Kind::Sorted: {

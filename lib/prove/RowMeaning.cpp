@@ -37,7 +37,8 @@ bool Evaluator::areAlike(const RowOrder &left, const RowOrder &right) {
   auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
   return &left == &right ||
          (left.kind == right.kind && left.along.size() == right.along.size() &&
-          llvm::equal(left.along, right.along, isSame) &&
+          llvm::equal(left.along, right.along, isSame) && !left.part == !right.part &&
+          (!left.part || areAlike(*left.part, *right.part)) &&
           areEqual(terms, {{left.digits}, left.key}, {{right.digits}, right.key}));
 }
 
@@ -299,7 +300,7 @@ bool Evaluator::evaluateEach(Operation *op, ArrayRef<const Tensor *> operands,
   else if (std::optional<Tensor> special = evaluateSpecial(op, given))
     made.push_back(std::move(*special));
   else if (!(isa<aten::ToCopyOp>(op) && evaluateCounts(op, given, made)) &&
-           !evaluateByRule(op, given, made))
+           !(isPart && divideNumbers(op, *order, values, made)) && !evaluateByRule(op, given, made))
     made.clear();
   rowFactor.reset();
   if (made.size() != results.size())
@@ -330,10 +331,15 @@ bool Evaluator::evaluateEach(Operation *op, ArrayRef<const Tensor *> operands,
 bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
                              std::vector<Tensor> &results) {
   if (isa<aten::SortStableOp>(op))
-    return sortRows(op, *given[0], results);
+    return given[0]->rows ? sortPart(op, *given[0]->rows, results)
+                          : sortRows(op, *given[0], results);
   auto rowsOf = [&](unsigned operand) { return given[operand]->rows.get(); };
-  if (llvm::none_of(given, [](const Tensor *operand) { return operand->rows != nullptr; }))
+  if (llvm::none_of(given, [](const Tensor *operand) { return operand->rows != nullptr; })) {
+    if (isa<dist::ConvertOp>(op))
+      if (std::optional<Rows> piece = takePiece(op, *given[0]))
+        results[0].rows = std::make_shared<Rows>(std::move(*piece));
     return false;
+  }
   auto takeRows = [&](std::optional<Rows> rows) {
     if (!rows)
       return false;
@@ -353,8 +359,12 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
   if (op->getName().getDialectNamespace() == "dist") {
     if (isa<dist::RaggedAllToAllOp>(op))
       return takeRows(exchange(op, given));
-    if (isa<dist::AllGatherOp>(op) && given.size() == 1 && op->getNumResults() == 1)
-      return takeRows(gatherParts(op, *given[0]->rows));
+    if (isa<dist::AllGatherOp>(op) && given.size() == 1 && op->getNumResults() == 1) {
+      if (std::optional<Rows> rows = gatherParts(op, *given[0]->rows))
+        return rows->order->kind == RowOrder::Kind::Piece ? takeValue(std::move(rows->value))
+                                                          : takeRows(std::move(rows));
+      return false;
+    }
     if (isa<dist::ReduceScatterOp>(op) && given.size() == 1 && op->getNumResults() == 1)
       return takeRows(scatterRows(op, *given[0]->rows));
     // What says only how a value lies.
@@ -381,6 +391,8 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
       std::optional<Rows> part = value ? takePart(*value, dim, *given[1]) : std::nullopt;
       return part ? takeRows(std::move(part)) : value && evaluateEach(op, given, results);
     }
+    if (value && index->isPlaceInPart)
+      return takeRows(takeOfPart(*value, dim, *index));
     return takeRows(value ? takeByNumber(*value, dim, *index)
                           : this->takeRows(*given[0], dim, *index));
   }
@@ -401,6 +413,8 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
              takeValue(putBack(op, *given[0], *index, *values));
     if (into.getShape() != from.getShape())
       return false;
+    if (index->isPlaceInPart)
+      return takeRows(putInPart(*index, *values));
     if (index->isPlaceElsewhere)
       return takeRows(putByNumber(*index, *values));
     return takeValue(putBack(op, *given[0], *index, *values));

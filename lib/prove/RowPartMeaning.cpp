@@ -7,7 +7,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/aten/ops/Arithmetic.h"
+#include "dialects/aten/ops/Comparison.h"
 #include "dialects/aten/ops/Contraction.h"
+#include "dialects/aten/ops/Grouping.h"
 #include "dialects/aten/ops/Reduction.h"
 #include "lib/prove/Evaluator.h"
 
@@ -15,8 +18,9 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::prove;
 
-/// 1 where the row with these digits, of all rows, is in this rank's part of the order, else 0.
-Meaning Evaluator::isInPart(const RowOrder &order, ArrayRef<Var> row) {
+/// 1 where the row with these digits, of all rows, is in this rank's part of the order, or in that
+/// of the rank at this place, else 0.
+Meaning Evaluator::isInPart(const RowOrder &order, ArrayRef<Var> row, std::optional<Index> rank) {
   int64_t ranks = ranksAlong(order.along);
   if (terms.breaks(Lemma::PartOfSorted))
     return terms.number(Rational(1));
@@ -28,7 +32,7 @@ Meaning Evaluator::isInPart(const RowOrder &order, ArrayRef<Var> row) {
   SmallVector<Var, 2> read = rename(terms, key, order.digits);
   Meaning part = terms.apply(core, {key}, {read}, {placeIn(row, terms.variables)},
                              {sizeOf(row, terms.variables)});
-  Meaning own = terms.position(placeIn(placesOf(order.along), terms.variables));
+  Meaning own = terms.position(rank ? *rank : placeIn(placesOf(order.along), terms.variables));
   return isZero(terms.add(std::move(part), terms.scale(std::move(own), Rational(-1))));
 }
 
@@ -86,6 +90,24 @@ std::optional<Rows> Evaluator::scatterRows(Operation *op, const Rows &rows) {
   return Rows{std::move(*sum), rows.dim, std::move(part)};
 }
 
+/// A rank's part of a value that all have, which begins where no digit does.
+std::optional<Rows> Evaluator::takePiece(Operation *op, const Tensor &value) {
+  auto convert = cast<dist::ConvertOp>(op);
+  const Axis *axis = findAxis(convert.getAxis());
+  std::optional<int64_t> dim = convert.getSlicedDim();
+  if (!axis || !dim || convert.getDestination().isPartial() ||
+      tensorOf(op->getResult(0).getType()).getDimSize(*dim) * axis->size !=
+          tensorOf(op->getOperand(0).getType()).getDimSize(*dim) ||
+      llvm::any_of(axis->digits, [&](Var digit) { return terms.mentions(value.meaning, digit); }) ||
+      shard(value, *dim, *axis))
+    return std::nullopt;
+  auto piece = std::make_shared<RowOrder>();
+  piece->kind = RowOrder::Kind::Piece;
+  piece->digits = value.dims[*dim];
+  piece->along = {*axis};
+  return Rows{value, unsigned(*dim), std::move(piece)};
+}
+
 /// The parts of all ranks, one behind the other, are all rows in their order; those along the last
 /// axes are a larger part.
 std::optional<Rows> Evaluator::gatherParts(Operation *op, const Rows &rows) {
@@ -93,7 +115,8 @@ std::optional<Rows> Evaluator::gatherParts(Operation *op, const Rows &rows) {
   std::optional<SmallVector<Axis>> along = names ? findAxes(names) : std::nullopt;
   auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
   const RowOrder &part = *rows.order;
-  if (!along || part.kind != RowOrder::Kind::Part || part.along.size() < along->size() ||
+  if (!along || (part.kind != RowOrder::Kind::Part && part.kind != RowOrder::Kind::Piece) ||
+      part.along.size() < along->size() ||
       !llvm::equal(ArrayRef(part.along).take_back(along->size()), *along, isSame) ||
       op->getAttrOfType<IntegerAttr>("dim").getInt() != int64_t(rows.dim) || rows.isPlaceElsewhere)
     return std::nullopt;
@@ -103,7 +126,7 @@ std::optional<Rows> Evaluator::gatherParts(Operation *op, const Rows &rows) {
     return std::nullopt;
   auto whole = std::make_shared<RowOrder>(part);
   whole->along.truncate(part.along.size() - along->size());
-  if (whole->along.empty())
+  if (whole->along.empty() && part.kind == RowOrder::Kind::Part)
     whole->kind = RowOrder::Kind::Sorted;
   return Rows{rows.value, rows.dim, std::move(whole)};
 }
@@ -119,4 +142,140 @@ bool Evaluator::limitToPart(Operation *op, const RowOrder &order, unsigned opera
   value.meaning = terms.apply(productOf(element), {value.meaning, isInPart(order, value.dims[dim])},
                               {}, {}, {});
   return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Parts that are sent
+//===----------------------------------------------------------------------===//
+
+/// The rows of a part in the order of a key that each has.
+bool Evaluator::sortPart(Operation *op, const Rows &keys, std::vector<Tensor> &results) {
+  auto sort = cast<aten::SortStableOp>(op);
+  RankedTensorType type = tensorOf(sort.getSelf().getType());
+  if (!sort.getStable().value_or(false) || sort.getDescending().value_or(false) ||
+      type.getRank() != 1 || !type.getElementType().isSignlessInteger(64) ||
+      keys.order->kind != RowOrder::Kind::Part || keys.isPlaceElsewhere)
+    return false;
+  auto order = std::make_shared<RowOrder>();
+  order->kind = RowOrder::Kind::Leaving;
+  order->digits = keys.value.dims[0];
+  order->key = order->expert = keys.value.meaning;
+  order->along = keys.order->along;
+  order->part = keys.order;
+  // Where in the part a row lies is a function of the row, of which nothing else is known.
+  int64_t rows = sizeOf(order->digits, terms.variables);
+  Tensor places{makeDims(terms, rows), {}};
+  std::string name = "place in part " + std::to_string(terms.variables.make(1));
+  places.meaning = terms.leaf(name, rows, placeIn(places.dims[0], terms.variables));
+  results[0].rows = std::make_shared<Rows>(Rows{keys.value, 0, order});
+  Rows indices{std::move(places), 0, order};
+  indices.isPlaceInPart = true;
+  results[1].rows = std::make_shared<Rows>(std::move(indices));
+  return true;
+}
+
+/// Rows of the part in the order of the sorted places.
+std::optional<Rows> Evaluator::takeOfPart(const Rows &value, unsigned dim, const Rows &index) {
+  if (index.order->kind != RowOrder::Kind::Leaving || value.dim != dim || value.isPlaceElsewhere ||
+      value.isPlaceInPart || !areAlike(*value.order, *index.order->part))
+    return std::nullopt;
+  return Rows{value.value, dim, index.order};
+}
+
+/// Rows in such an order where they lay in the part before.
+std::optional<Rows> Evaluator::putInPart(const Rows &index, const Rows &values) {
+  if (index.order->kind != RowOrder::Kind::Leaving || values.isPlaceElsewhere ||
+      values.isPlaceInPart || !areAlike(*values.order, *index.order))
+    return std::nullopt;
+  return Rows{values.value, values.dim, index.order->part};
+}
+
+/// Whether `visit` takes one of the choices of digits of rows for the ranks along the axes.
+bool Evaluator::tryOwnForms(ArrayRef<Var> rows, ArrayRef<Axis> along,
+                            llvm::function_ref<bool(ArrayRef<Var>)> visit) {
+  SmallVector<Var> digits = placesOf(along), chosen;
+  auto choose = [&](auto &&self) -> bool {
+    if (chosen.size() == digits.size())
+      return visit(chosen);
+    int64_t size = terms.variables.getSize(digits[chosen.size()]);
+    for (Var row : rows) {
+      if (terms.variables.getSize(row) != size || llvm::is_contained(chosen, row))
+        continue;
+      chosen.push_back(row);
+      if (self(self))
+        return true;
+      chosen.pop_back();
+    }
+    return false;
+  };
+  return choose(choose);
+}
+
+/// The value where the digits `from` are `to`.
+static Meaning withDigits(Terms &terms, Meaning meaning, ArrayRef<Var> from, ArrayRef<Var> to) {
+  Substitution change;
+  for (auto [a, b] : llvm::zip(from, to))
+    change[a] = Index::of(b);
+  substitute(meaning, change);
+  return terms.normalize(std::move(meaning));
+}
+
+/// Parts and places of numbers, each of which a rank made of its own rows: what it says of them is
+/// so of all.
+bool Evaluator::divideNumbers(Operation *op, const RowOrder &order,
+                              const std::vector<Tensor> &values, std::vector<Tensor> &results) {
+  bool isChoice = isa<aten::WhereOp>(op);
+  if (!isChoice && !isa<aten::FloorDivideScalarOp, aten::RemainderScalarOp>(op))
+    return false;
+  SmallVector<Var> ranks = placesOf(order.along);
+  const Tensor &numbers = values.front();
+  if (numbers.dims.size() != 1 ||
+      llvm::any_of(ranks, [&](Var digit) { return terms.mentions(numbers.meaning, digit); }))
+    return false;
+  return tryOwnForms(numbers.dims[0], order.along, [&](ArrayRef<Var> from) {
+    Tensor own = numbers;
+    own.meaning = withDigits(terms, std::move(own.meaning), from, ranks);
+    SmallVector<const Tensor *> given{&own};
+    for (const Tensor &other : ArrayRef(values).drop_front())
+      given.push_back(&other);
+    results.clear();
+    if (!evaluateCounts(op, given, results))
+      return false;
+    Tensor &made = results.front();
+    if (isChoice) {
+      made = values[2];
+      return true;
+    }
+    // Digits that were merged are lost.
+    if (!llvm::all_of(from, [&](Var digit) { return llvm::is_contained(made.dims[0], digit); })) {
+      results.clear();
+      return false;
+    }
+    made.meaning = withDigits(terms, std::move(made.meaning), ranks, from);
+    return true;
+  });
+}
+
+std::optional<Evaluator::OwnRows> Evaluator::asOwnRows(const RowOrder &order,
+                                                       const Tensor &numbers) {
+  SmallVector<Var> ranks = placesOf(order.along);
+  std::optional<OwnRows> found;
+  auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
+  tryOwnForms(numbers.dims[0], order.along, [&](ArrayRef<Var> from) {
+    std::optional<RowPlaces> places = asPlaces(withDigits(terms, numbers.meaning, from, ranks));
+    if (!places || !llvm::equal(places->along, order.along, isSame))
+      return false;
+    SmallVector<Var, 2> rows;
+    llvm::copy_if(numbers.dims[0], std::back_inserter(rows),
+                  [&](Var row) { return !llvm::is_contained(from, row); });
+    llvm::stable_sort(rows, [&](Var a, Var b) {
+      return places->place.getCoefficient(a) > places->place.getCoefficient(b);
+    });
+    if (places->place != placeIn(rows, terms.variables))
+      return false;
+    found = OwnRows{{from.begin(), from.end()}, std::move(*places)};
+    found->digits.append(rows.begin(), rows.end());
+    return true;
+  });
+  return found;
 }

@@ -66,8 +66,17 @@ struct RowOrder {
     /// this
     /// rank's place: of several such parts each has as many. `digits` are those of all rows.
     Part,
+    /// As they lie, of which the piece at this rank's place along the one axis is here: digits may
+    /// not
+    /// say where it begins. `digits` are those of the whole.
+    Piece,
+    /// The rows of this rank's part of such an order, `part`, in the order of the key, equal ones
+    /// as
+    /// they were in the part. `digits` are those of all rows, of which the part's are here.
+    Leaving,
     /// As they came to this rank, from each rank of `along` those whose key is this rank's place,
-    /// in the order in which they lay there. Places behind them hold no row.
+    /// in the order in which they lay there: in their part of an order where they have `part`, and
+    /// `digits` are then those of all rows in that order. Places behind them hold no row.
     Received,
     /// On the rank that a row went to, at the place that the key says. Places behind them hold no
     /// row.
@@ -80,6 +89,7 @@ struct RowOrder {
   Meaning key;
   /// Between which ranks rows go.
   llvm::SmallVector<Axis, 1> along;
+  std::shared_ptr<const RowOrder> part;
   /// Of numbered rows: each row's expert, and how they were numbered.
   Meaning expert;
   RowPlaces places;
@@ -93,6 +103,8 @@ struct Rows {
   std::shared_ptr<const RowOrder> order;
   /// Integers that are their own places where there is no row.
   bool isPlaceElsewhere = false;
+  /// Integers of which each is its row's place in the rank's part of an order.
+  bool isPlaceInPart = false;
 };
 
 /// Such numbers with `room` for each part: places, and behind how many parts.

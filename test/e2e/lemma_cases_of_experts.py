@@ -41,7 +41,7 @@ def count_converted(f, axis, rows, experts):
     f.give(f.aten("clone", counts) if f.wrong and MESH[axis] > 1 else f.all_reduce(counts, axis))
 
 
-PARTS = [(6, 4), (3, 5), (12, 2), (9, 7), (2, 2)]
+PARTS = [(6, 4), (3, 5), (12, 2), (9, 7), (2, 2), (5, 0)]
 
 
 @lemma("parts-joined", *PARTS)
@@ -159,9 +159,10 @@ def own_part(f, axes, own, order, *, first=True):
     return f.aten("index_select", order, places, dim=0)
 
 
-@lemma("part-of-sorted", *PARTED)
-def part_of_sorted(f, axes, own, experts, width):
-    """Each rank multiplies the rows at its own places, by groups that end there or beside them."""
+@lemma("part-of-sorted", *PARTED, ("dp", 4, 2, 3, True), ("tp", 3, 3, 2, True))
+def part_of_sorted(f, axes, own, experts, width, masked=False):
+    """Each rank multiplies the rows at its own places, by groups that end there or beside them. Wrong are the places of
+    another rank, or zeros behind as many as there are rows of the expert with the rank's number."""
     ranks = math.prod(MESH[axis] for axis in axes.split())
     keys, x = choices(f, ranks * own, experts, on(axes)), f.argument((ranks * own, width), on(axes))
     w, y = f.argument((experts, width, 3)), f.argument((ranks * own, 3), on(axes))
@@ -171,11 +172,16 @@ def part_of_sorted(f, axes, own, experts, width):
         left = f.aten("t", f.aten("index", x, order))
         return f.give(f.aten("_grouped_mm", left, f.aten("index", y, order), ends_of(f, keys, experts)))
     keys, x, y = (f.all_gather(value, 0, axes) for value in (keys, x, y))
-    order = own_part(f, axes, own, f.aten("sort_stable", keys, stable=True)[1], first=not f.wrong)
+    order = own_part(f, axes, own, f.aten("sort_stable", keys, stable=True)[1], first=masked or not f.wrong)
     ends = f.aten("sub", f.aten("cumsum", f.aten("bincount", keys, minlength=experts), dim=0),
                   f.aten("mul_scalar", f.axis_index(axes), other=own))  # fmt: skip
     ends = f.aten("_to_copy", f.aten("clamp", ends, min=0, max=own), dtype="i32")
     rows = f.aten("index", x, order)
+    if masked and f.wrong:
+        number = f.aten("view", f.axis_index(axes), size=[1])
+        count = f.aten("index_select", f.aten("bincount", keys, minlength=experts), number, dim=0)
+        behind = f.aten("ge", f.aten("arange_start", start=0, end=own), count)
+        rows = f.aten("masked_fill_scalar", rows, f.aten("unsqueeze", behind, dim=-1), value=0.0)
     zeros = f.aten("full", size=[ranks * own, 3], fill_value=0.0, dtype="f64")
     made = f.aten("index_put", zeros, order, f.aten("_grouped_mm", rows, w, ends))
     f.give(f.reduce_scatter(made, 0, axes), on(axes))
@@ -202,9 +208,10 @@ def chosen_once(f, axes, own, experts, width):
 # Rows that ranks exchange.
 
 EXCHANGED = [("dp", 4, 2, 3), ("tp", 2, 1, 2), ("cp", 3, 2, 1), ("dp", 2, 3, 4), ("tp", 5, 2, 2)]
+OF_PARTS = [("dp", 4, 2, 3, True), ("tp", 2, 3, 2, True), ("tp", 4, 3, 1, True), ("dp", 3, 3, 4, True), ("tp", 5, 2, 2, True)]
 
 
-def exchanged(f, axis, own, per_part, width, *, room=None, **wrong):
+def exchanged(f, axis, own, per_part, width, of_part=False, *, room=None, **wrong):
     """Rows of ranks go to the ranks that have their experts, are multiplied there, and come back."""
     ranks = MESH[axis]
     experts, rows = ranks * per_part, ranks * own
@@ -245,6 +252,12 @@ def exchanged(f, axis, own, per_part, width, *, room=None, **wrong):
     number = f.aten("add", place, f.aten("mul_scalar", part, other=room))
     numbers = f.aten("scatter_src", number, order, number, dim=0)
 
+    if of_part:
+        # Not the rank's own rows, but those at its places of the order of all.
+        keys, numbers, x = (f.all_gather(value, 0, axis) for value in (keys, numbers, x))
+        all_order = own_part(f, axis, own, f.aten("sort_stable", keys, stable=True)[1])
+        numbers, x = f.aten("index", numbers, all_order), f.aten("index", x, all_order)
+
     # To the ranks of the parts, and back.
     part = f.aten("floor_divide_scalar", numbers, other=room)
     order = f.aten("sort_stable", part, stable=True)[1]
@@ -261,16 +274,20 @@ def exchanged(f, axis, own, per_part, width, *, room=None, **wrong):
     made = f.aten("_grouped_mm", there, w, f.aten("_to_copy", ends, dtype="i32"))
     way = (sends, receives) if wrong.get("same_way") else (receives, sends)
     back = f.exchange(f.aten("index_select", made, places, dim=0), *way, own, axis)
-    f.give(put(f, back, order), on(axis))
+    back = put(f, back, order)
+    if of_part:
+        whole = f.aten("full", size=[rows, 3], fill_value=0.0, dtype="f64")
+        back = f.reduce_scatter(f.aten("index_put", whole, all_order, back), 0, axis)
+    f.give(back, on(axis))
 
 
-@lemma("numbered-rows", *EXCHANGED)
+@lemma("numbered-rows", *EXCHANGED, *OF_PARTS)
 def numbered_rows(f, *sizes):
     """Without the rows of experts before, several rows have one number."""
     exchanged(f, *sizes, no_first=f.wrong)
 
 
-@lemma("rows-exchanged", *EXCHANGED)
+@lemma("rows-exchanged", *EXCHANGED, *OF_PARTS)
 def rows_exchanged(f, *sizes):
     """As many go back as have come, not as many as were sent."""
     exchanged(f, *sizes, same_way=f.wrong)

@@ -35,8 +35,9 @@ def of_transformers(name):
     import transformers
 
     torch.manual_seed(0)
-    if name == "mixtral":
-        config = hugging_face.narrow(transformers.MixtralConfig, num_local_experts=4, num_experts_per_tok=3)
+    if name.startswith("mixtral"):
+        chosen = 2 if name == "mixtral, two of four" else 3
+        config = hugging_face.narrow(transformers.MixtralConfig, num_local_experts=4, num_experts_per_tok=chosen)
         model = transformers.MixtralForCausalLM(config)
     else:
         config = hugging_face.narrow(
@@ -45,7 +46,7 @@ def of_transformers(name):
         model = transformers.Qwen3MoeForCausalLM(config)
     config.use_cache = False
     optimizer = torch.optim.AdamW(model.parameters())
-    return cleave.ExportSpec(model.train(), (), hugging_face.words(config), optimizer=optimizer, name=name)
+    return cleave.ExportSpec(model.train(), (), hugging_face.words(config), optimizer=optimizer, name=name.split(",")[0])
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,7 @@ def exported(tmp_path_factory):
             folder = tmp_path_factory.mktemp(name)
             if name == "gpt_oss":
                 spec = float64.doubled(hugging_face.make("openai/gpt-oss-20b"))
-            elif name in ("mixtral", "transformers_qwen3"):
+            elif name.startswith("mixtral") or name == "transformers_qwen3":
                 spec = float64.doubled(of_transformers(name))
             else:
                 spec = torchtitan_models.make(name, torch.float64, batch=4)
