@@ -74,7 +74,8 @@ TEST_F(LayersTest, RepeatedProjectionsNeedNotBeKept) {
   layout.software.recomputesProjections = 1;
   EXPECT_EQ(forward(), (More{0, 0, 0}));
   double queries = hidden, full = queries + 4 * 4;
-  EXPECT_EQ(backward(), (More{2 * tokens * (12 * full + 8 * 2 * queries), 8 * tokens * full, 2 + 4}));
+  EXPECT_EQ(backward(),
+            (More{2 * tokens * (12 * full + 8 * 2 * queries), 8 * tokens * full, 2 + 4}));
   EXPECT_EQ(saved(), -2 * tokens * (2 * full + queries));
 }
 
