@@ -9,6 +9,12 @@
 
 namespace cleave::predict {
 
+/// Small kernels of a router, with what sorts tokens by rank, and of what sorts them by expert and
+/// back, forward and backward.
+struct Dispatcher {
+  double routerKernels, routerBackwardKernels, sortKernels, sortBackwardKernels;
+};
+
 /// How a training program runs what it computes: facts of a code base and release.
 struct Software {
   /// Gradient reductions (and ZeRO's gathers) run during the backward (and the forward).
@@ -53,14 +59,10 @@ struct Software {
   double waitsExperts = 0;
   /// Tokens are exchanged once for each of their experts, not once for all on a rank or a node.
   double repeatsTokens = 0;
-  /// Small kernels of a router, with what sorts tokens by rank, and of what sorts them by expert
-  /// and back, forward and backward: read in Megatron-Core's flexible dispatcher.
-  double routerKernels = 11, routerBackwardKernels = 6;
-  double sortKernels = 4, sortBackwardKernels = 4;
-  /// The same where tokens are exchanged once for each expert: counted by running Megatron-Core's
-  /// router and dispatcher of all-to-all (August 2026), fused ops as one kernel each.
-  double repeatedRouterKernels = 25, repeatedRouterBackwardKernels = 11;
-  double repeatedSortKernels = 7, repeatedSortBackwardKernels = 9;
+  /// Read in Megatron-Core's flexible dispatcher; and where tokens are exchanged once for each
+  /// expert: counted by running Megatron-Core's router and dispatcher of all-to-all (August 2026),
+  /// fused ops as one kernel each.
+  Dispatcher flexible = {11, 6, 4, 4}, repeated = {25, 11, 7, 9};
   /// The backward computes them once more, so that they need not be kept: norms; the experts'
   /// activation; the second products of low-rank projections.
   double recomputesNorms = 0, recomputesActivation = 0, recomputesProjections = 0;

@@ -396,10 +396,9 @@ LayerClass predict::getExpertLayer(const Shape &shape) {
   b.linear(own, b.hidden, experts, Width::Bits16); // router
   // Each rank tells all others how many tokens they get, and the host: small kernels.
   bool repeats = layout.software.repeatsTokens > 0;
-  const Software &software = layout.software;
-  b.moved(12 * own * experts, 12 * own * experts,
-          repeats ? software.repeatedRouterKernels : software.routerKernels,
-          repeats ? software.repeatedRouterBackwardKernels : software.routerBackwardKernels);
+  const Dispatcher &dispatcher = repeats ? layout.software.repeated : layout.software.flexible;
+  b.moved(12 * own * experts, 12 * own * experts, dispatcher.routerKernels,
+          dispatcher.routerBackwardKernels);
   b.replay(attention, b.mark(), layout.software.graphsRouter > 0);
   double bytes = 2 * own * chosen * b.hidden;
   if (layout.software.waitsExperts > 0)
@@ -412,9 +411,7 @@ LayerClass predict::getExpertLayer(const Shape &shape) {
     }
   // Sorted by expert, and back: by the kernels that exchange them, or by rank, then by expert.
   double passes = repeats ? 6 : 4;
-  b.moved(passes * bytes, passes * bytes,
-          repeats ? software.repeatedSortKernels : software.sortKernels,
-          repeats ? software.repeatedSortBackwardKernels : software.sortBackwardKernels);
+  b.moved(passes * bytes, passes * bytes, dispatcher.sortKernels, dispatcher.sortBackwardKernels);
   Mark sorted = b.mark();
   addNetwork(b, own * chosen / local, ffn, local, 1, true);
   if (layout.software.loopsExperts > 0)

@@ -63,16 +63,13 @@ struct RowOrder {
     /// In the order of the key, equal ones as they were: each place has a row.
     Sorted,
     /// Of rows in the order of the key, the same on all ranks of `along`, the part that lies at
-    /// this
-    /// rank's place: of several such parts each has as many. `digits` are those of all rows.
+    /// this rank's place: of several such parts each has as many. `digits` are those of all rows.
     Part,
     /// As they lie, of which the piece at this rank's place along the one axis is here: digits may
-    /// not
-    /// say where it begins. `digits` are those of the whole.
+    /// not say where it begins. `digits` are those of the whole.
     Piece,
     /// The rows of this rank's part of such an order, `part`, in the order of the key, equal ones
-    /// as
-    /// they were in the part. `digits` are those of all rows, of which the part's are here.
+    /// as they were in the part. `digits` are those of all rows, of which the part's are here.
     Leaving,
     /// As they came to this rank, from each rank of `along` those whose key is this rank's place,
     /// in the order in which they lay there: in their part of an order where they have `part`, and

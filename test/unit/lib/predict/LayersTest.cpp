@@ -3,6 +3,7 @@
 
 #include "lib/predict/StepTime.h"
 #include "lib/predict/Transformer.h"
+#include "test/unit/lib/predict/Clusters.h"
 
 #include <gtest/gtest.h>
 
@@ -117,15 +118,15 @@ TEST_F(LayersTest, HeadsAreNormalized) {
 
 TEST_F(LayersTest, ADispatcherHasItsOwnSmallKernels) {
   Software &software = layout.software;
-  software.routerKernels += 3;
-  software.sortBackwardKernels += 2;
+  software.flexible.routerKernels += 3;
+  software.flexible.sortBackwardKernels += 2;
   EXPECT_EQ(forward(), (More{0, 0, 3}));
   EXPECT_EQ(backward(), (More{0, 0, 2}));
   software.repeatsTokens = 1;
   before = getExpertLayer(shape());
-  software.routerKernels += 3; // those of the other dispatcher
-  software.repeatedSortKernels += 1;
-  software.repeatedRouterBackwardKernels += 4;
+  software.flexible.routerKernels += 3; // those of the other dispatcher
+  software.repeated.sortKernels += 1;
+  software.repeated.routerBackwardKernels += 4;
   EXPECT_EQ(forward(), (More{0, 0, 1}));
   EXPECT_EQ(backward(), (More{0, 0, 4}));
 }
@@ -147,21 +148,6 @@ TEST_F(LayersTest, WeightsGradientsAreAddedToThoseBefore) {
   layout.software.accumulationBytes = 6;
   EXPECT_EQ(added(), 0);
 }
-
-namespace {
-/// A device on which only operations take time.
-cost::Cluster makeCluster() {
-  cost::Cluster cluster;
-  cluster.device.processors = 1;
-  cluster.device.memory = 1e15;
-  cluster.device.memoryBandwidth = 1e30;
-  cluster.device.flops16 = 1e12;
-  cost::Link link;
-  link.bandwidth = 1e30;
-  cluster.levels = {{link, 8}, {link, 0}};
-  return cluster;
-}
-} // namespace
 
 TEST_F(LayersTest, AFurtherPredictionTakesALayerAProductAndTheHead) {
   Terms terms{.tiles = false};

@@ -2,6 +2,7 @@
 
 #include "lib/predict/StepTime.h"
 #include "lib/predict/Transformer.h"
+#include "test/unit/lib/predict/Clusters.h"
 
 #include <gtest/gtest.h>
 
@@ -26,18 +27,6 @@ static Layout makeLayout() {
   layout.recompute = Recompute::None;
   layout.attention = AttentionKind::Unfused;
   return layout;
-}
-
-static cost::Cluster makeCluster() {
-  cost::Cluster cluster;
-  cluster.device.processors = 1;
-  cluster.device.memory = 1e15;
-  cluster.device.memoryBandwidth = 1e30;
-  cluster.device.flops16 = 1e12;
-  cost::Link link;
-  link.bandwidth = 1e30;
-  cluster.levels = {{link, 8}, {link, 0}};
-  return cluster;
 }
 
 static StageTime makeStage(double forward, double backward, double send) {
