@@ -96,5 +96,6 @@ llvm::Error cleave::runtime::diagnose(PeerMonitor &monitor, const GroupView &gro
     text += ": " + reasons;
   else
     text += ", though every rank has reached it" + (cause.empty() ? "" : ": " + cause.str());
-  return llvm::make_error<PeerFailure>(std::move(text), blamed);
+  return llvm::make_error<PeerFailure>(std::move(text), blamed, /*isReported=*/false,
+                                       llvm::StringRef(head).rtrim(',').str());
 }

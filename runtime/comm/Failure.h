@@ -32,7 +32,7 @@ public:
   llvm::ArrayRef<int> missingRanks() const { return missing; }
   /// Whether another rank has told this reason, and so reports it itself.
   bool isReported() const { return reported; }
-  /// The operation that a lost rank leaves incomplete; empty for other failures.
+  /// The operation that is incomplete; empty if the rank was in none.
   llvm::StringRef operation() const { return waiting; }
 
   void log(llvm::raw_ostream &os) const override { os << text; }

@@ -63,9 +63,11 @@ struct SharedText {
 struct Reports {
   /// Whether a rank has said why the job fails.
   std::atomic<bool> claimed = false;
-  /// The first failure of a rank because of others, once it is complete; and in which operation it
-  /// was, if one was lost.
+  /// The first failure of a rank because of others, once it is complete; and what the first rank
+  /// that was in an operation was in. These may be two ranks: one that finds out between two
+  /// operations is often the first of all.
   std::atomic<bool> isDeferring = false, hasDeferred = false;
+  std::atomic<bool> isNaming = false;
   SharedText deferred, operation;
 };
 } // namespace
@@ -88,11 +90,11 @@ bool cleave::runtime::claimReport() {
 bool cleave::runtime::deferReport(int rank, const PeerFailure &failure) {
   if (reports == &ownReports)
     return false;
+  std::string name = describeRanks({rank});
+  if (!failure.operation().empty() && !reports->isNaming.exchange(true))
+    reports->operation.set((name + " was in " + failure.operation()).str());
   if (!reports->isDeferring.exchange(true)) {
-    std::string name = describeRanks({rank});
     reports->deferred.set(name + ": error: " + failure.message());
-    if (!failure.operation().empty())
-      reports->operation.set((name + " was in " + failure.operation()).str());
     reports->hasDeferred = true;
   }
   return true;

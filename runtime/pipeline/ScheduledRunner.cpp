@@ -119,9 +119,10 @@ void ScheduledRunner::observe(const ScheduledAction &entry, int64_t begin, int64
 
 /// Says which action failed; who is to blame stays with the error.
 llvm::Error ScheduledRunner::describe(const ScheduledAction &entry, llvm::Error error) const {
-  std::string prefix = ("step " + llvm::Twine(step) + ", action " + entry.text + " (position " +
-                        llvm::Twine(entry.position) + " of the rank's list): ")
-                           .str();
+  std::string place = ("step " + llvm::Twine(step) + ", action " + entry.text + " (position " +
+                       llvm::Twine(entry.position) + " of the rank's list)")
+                          .str();
+  std::string prefix = place + ": ";
   return llvm::handleErrors(
       std::move(error),
       [&](const PeerFailure &failure) -> llvm::Error {
@@ -129,7 +130,7 @@ llvm::Error ScheduledRunner::describe(const ScheduledAction &entry, llvm::Error 
         llvm::raw_string_ostream os(text);
         failure.log(os);
         std::string operation =
-            failure.operation().empty() ? "" : prefix + failure.operation().str();
+            failure.operation().empty() ? place : prefix + failure.operation().str();
         return llvm::make_error<PeerFailure>(prefix + text, failure.missingRanks().vec(),
                                              failure.isReported(), std::move(operation));
       },

@@ -80,6 +80,27 @@ TEST(Job, AKilledRankEndsAllAndIsNamed) {
   }
 }
 
+TEST(Job, ARankBetweenOperationsDoesNotHideOneThatWaits) {
+  Job job(3, [](Communicator &world, const RankEnvironment &) -> llvm::Error {
+    if (llvm::Error error = reduceOnce(world, "the first gradient"))
+      return error;
+    if (world.rank() == 2) {
+      letOthersFollow();
+      ::raise(SIGKILL);
+    }
+    // Rank 0 is the first to notice, and has nothing that it waits for.
+    while (world.rank() == 0) {
+      if (llvm::Error error = world.checkPeers())
+        return error;
+      ::usleep(100);
+    }
+    return reduceOnce(world, "gradient \"w\"");
+  });
+  EXPECT_EQ(job.wait(6), 128 + SIGKILL) << job.errors();
+  expectContains(job.errors(), "error: rank 2 was killed by signal 9 (Killed); rank 1 was in "
+                               "all_reduce of gradient \"w\"");
+}
+
 TEST(Job, AStoppedRankIsNamedWithinTheTimeout) {
   Job job(
       3,
