@@ -2,7 +2,9 @@
 //
 // A concatenation is at each place the part that lies there: a sum of parts, each where a condition
 // on the place holds. Most programs have the same concatenations as one device, of parts of the
-// same sizes: then an op that reads along the dimension says as much, and is cheaper.
+// same sizes: then an op that reads along the dimension says as much, and is cheaper. Where only
+// some are the same, these may stay ops: what is made of one has no conditions, so that a rank's
+// part of it is known by its place.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,14 +31,32 @@ static bool isOfNumbers(aten::CatOp op) {
   return isa<FloatType>(tensorOf(op->getResult(0).getType()).getElementType());
 }
 
+static PartSizes sizesOf(aten::CatOp op) {
+  PartSizes sizes;
+  for (Type type : op->getOperandTypes())
+    if (RankedTensorType part = tensorOf(type); part && dimOf(op) < part.getRank())
+      sizes.push_back(part.getDimSize(dimOf(op)));
+  return sizes;
+}
+
+static std::set<PartSizes> allSizesOf(ModuleOp module) {
+  std::set<PartSizes> sizes;
+  module.walk([&](aten::CatOp op) {
+    if (isOfNumbers(op))
+      sizes.insert(sizesOf(op));
+  });
+  return sizes;
+}
+
+std::set<PartSizes> cleave::prove::sizesOfBoth(ModuleOp global, ModuleOp local) {
+  std::set<PartSizes> both, here = allSizesOf(local);
+  for (const PartSizes &sizes : allSizesOf(global))
+    if (here.count(sizes))
+      both.insert(sizes);
+  return both;
+}
+
 bool cleave::prove::joinsParts(ModuleOp global, ModuleOp local) {
-  auto sizesOf = [](aten::CatOp op) {
-    SmallVector<int64_t> sizes;
-    for (Type type : op->getOperandTypes())
-      if (RankedTensorType part = tensorOf(type); part && dimOf(op) < part.getRank())
-        sizes.push_back(part.getDimSize(dimOf(op)));
-    return sizes;
-  };
   auto has = [](ModuleOp module, auto isWanted) {
     return module
         .walk([&](Operation *op) {
@@ -59,14 +79,9 @@ bool cleave::prove::joinsParts(ModuleOp global, ModuleOp local) {
   auto merges = [](Operation *op) { return isa<aten::MaximumOp>(op); };
   if (has(local, sends) && !has(global, sends) && has(local, takes) && !has(local, merges))
     return true;
-  std::set<SmallVector<int64_t>> known;
-  global.walk([&](aten::CatOp op) { known.insert(sizesOf(op)); });
-  return local
-      .walk([&](aten::CatOp op) {
-        return !isOfNumbers(op) || known.count(sizesOf(op)) ? WalkResult::advance()
-                                                            : WalkResult::interrupt();
-      })
-      .wasInterrupted();
+  std::set<PartSizes> known = allSizesOf(global);
+  return llvm::any_of(allSizesOf(local),
+                      [&](const PartSizes &sizes) { return !known.count(sizes); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -76,10 +91,28 @@ bool cleave::prove::joinsParts(ModuleOp global, ModuleOp local) {
 /// More parts say less than they cost.
 constexpr unsigned kMostParts = 128;
 
+/// Whether it is made of values of the first program, or, a term on each rank, sums up to such.
+bool Evaluator::mayBeOfFirst(const Meaning &meaning) {
+  auto isOfFirst = [&](const Meaning &meaning) {
+    return llvm::all_of(
+        meaning, [&](const Summand &summand) { return summand.reference.term < numFirstTerms; });
+  };
+  return isOfFirst(meaning) || llvm::any_of(axes, [&](const Axis &axis) {
+           return isOfFirst(terms.sum(meaning, axis.digits));
+         });
+}
+
 std::optional<Tensor> Evaluator::concatenate(Operation *op, ArrayRef<const Tensor *> operands) {
   RankedTensorType type = tensorOf(op->getResult(0).getType());
   if (!isOfNumbers(cast<aten::CatOp>(op)))
     return std::nullopt;
+  if (keptJoins.count(sizesOf(cast<aten::CatOp>(op)))) {
+    if (isFirst)
+      return std::nullopt;
+    std::vector<Tensor> same;
+    if (evaluateByRule(op, operands, same) && mayBeOfFirst(same.front().meaning))
+      return same.front();
+  }
   int64_t dim = dimOf(cast<aten::CatOp>(op)), unit = 0;
   std::vector<Tensor> parts;
   SmallVector<int64_t> sizes;

@@ -48,6 +48,8 @@ Core productOf(mlir::Type element);
 
 /// Where values cut axes: the strides of digits that an axis lacks, by its name.
 using AxisCuts = std::map<std::string, std::set<int64_t>>;
+/// Of what is put together, along the dimension of the parts.
+using PartSizes = std::vector<int64_t>;
 
 class Evaluator {
 public:
@@ -71,6 +73,12 @@ public:
     if (!ranks.empty())
       terms.nameRanks(ranks);
   }
+
+  /// Concatenations of parts of these sizes stay ops: those of the first program, and those of
+  /// another one that are the same values.
+  void keepJoins(std::set<PartSizes> sizes) { keptJoins = std::move(sizes); }
+  /// After the first program made these terms.
+  void beginSecond(size_t numTerms) { numFirstTerms = numTerms; }
 
   /// The values of the op's results. One that cannot be expressed is like nothing else; `unknown`
   /// then says why.
@@ -113,6 +121,8 @@ private:
   /// whether such rows were exchanged with no more room than that.
   llvm::StringMap<int64_t> assumedRooms;
   llvm::StringSet<> exchangedRows;
+  std::set<PartSizes> keptJoins;
+  size_t numFirstTerms = 0;
   /// The digits of the rank's places on all axes.
   llvm::SmallVector<Var> places;
   KnownBounds known;
@@ -233,6 +243,7 @@ private:
   std::optional<Tensor> selectByPlace(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
   std::optional<Meaning> selectByCondition(const Tensor &value, unsigned dim, const Meaning &index,
                                            int64_t rows);
+  bool mayBeOfFirst(const Meaning &meaning);
   std::optional<Tensor> concatenate(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
   bool attention(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
                  std::vector<Tensor> &results);

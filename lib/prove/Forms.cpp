@@ -87,12 +87,12 @@ bool Prover::mayBeOfShares() {
 
 std::unique_ptr<Prover> Prover::runWithCuts(ModuleOp global, ModuleOp local,
                                             const ProveOptions &options, bool comparesRanks,
-                                            bool takesShares) {
+                                            Form form) {
   AxisCuts cuts;
   // Few cuts are enough.
   constexpr unsigned kRuns = 4;
   for (unsigned run = 1;; ++run) {
-    auto prover = std::make_unique<Prover>(global, local, cuts, comparesRanks, takesShares);
+    auto prover = std::make_unique<Prover>(global, local, cuts, comparesRanks, form);
     if (failed(prover->run(options)))
       return nullptr;
     size_t before = 0, after = 0;
@@ -115,21 +115,26 @@ FailureOr<Proof> Prover::runInBothForms(ModuleOp global, ModuleOp local,
   };
   std::unique_ptr<Prover> shares;
   if (mergesBlocks(local) && !mergesBlocks(global)) {
-    shares = runWithCuts(global, local, options, comparesRanks, /*takesShares=*/true);
+    shares = runWithCuts(global, local, options, comparesRanks, {.takesShares = true});
     if (!shares)
       return failure();
     if (isAnswer(shares->getProof()))
       return shares->getProof();
   }
+  auto numFindings = [](const Prover &prover) { return prover.getProof().findings.size(); };
   std::unique_ptr<Prover> plain =
-      runWithCuts(global, local, options, comparesRanks, /*takesShares=*/false);
+      runWithCuts(global, local, options, comparesRanks, {.keepsJoins = true});
+  if (plain && plain->keepsJoins() && !isAnswer(plain->getProof())) {
+    std::unique_ptr<Prover> parts = runWithCuts(global, local, options, comparesRanks, {});
+    if (!parts || numFindings(*parts) <= numFindings(*plain))
+      plain = std::move(parts);
+  }
   if (!plain)
     return failure();
   if (isAnswer(plain->getProof()))
     return plain->getProof();
   if (!shares && plain->mayBeOfShares())
-    shares = runWithCuts(global, local, options, comparesRanks, /*takesShares=*/true);
-  auto numFindings = [](const Prover &prover) { return prover.getProof().findings.size(); };
+    shares = runWithCuts(global, local, options, comparesRanks, {.takesShares = true});
   bool areShares =
       shares && !shares->getProof().isLate && numFindings(*shares) <= numFindings(*plain);
   if (areShares && numFindings(*shares) < numFindings(*plain)) {

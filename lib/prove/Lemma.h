@@ -38,6 +38,7 @@ namespace cleave::prove {
   X(ProductCommutes, "product-commutes", "the factors of a product have no order")                 \
   X(ProductWithOne, "product-with-one", "a product with one is the other factor")                  \
   X(PartsOfWholes, "parts-of-wholes", "what ranks make of parts is a part of what is made of the wholes") \
+  X(PartsAlike, "parts-alike", "what is made of parts that begin at one place is the part there of what is made of the wholes") \
   X(LinearOfZero, "linear-of-zero", "a linear op's value of zero is zero")                         \
   /* Arithmetic, constants, and parts (AtenMeaning.cpp, PartMeaning.cpp) */                            \
   X(Copy, "copy", "a copy in the same type is its operand")                                        \

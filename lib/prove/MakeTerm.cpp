@@ -40,32 +40,48 @@ void Terms::findConditions(Term &term) const {
   }
 }
 
-/// Where all of `uses` read a digit as itself, so much later, in digits of one size: they read one
-/// of that size there. So what is made of a part of values, or of a block that came from another
-/// rank, is a part of what is made of the whole.
+/// Where all of `uses` read digits as one number, in digits of one size: they read one of that size
+/// there. So what is made of a part of values, or of a block that came from another rank, is a part
+/// of what is made of the whole.
 void Terms::extendDigits(ArrayRef<Use> uses, llvm::SmallVectorImpl<Var> &vars,
                          llvm::DenseMap<Var, Index> &outer) {
-  for (Var &var : vars) {
-    std::optional<int64_t> later, size;
-    bool isAlike = true;
+  // The one index that reads the digit, if there is but one; its first use.
+  auto onlyUseOf = [&](Var var) -> const Use * {
+    const Use *only = nullptr;
     for (const Use &use : uses) {
-      int64_t factor = use.index->getCoefficient(var);
-      if (factor == 0)
+      if (use.index->getCoefficient(var) == 0)
         continue;
-      int64_t constant = use.index->getConstant();
-      isAlike &= use.size > 0 && factor == 1 && use.index->getParts().size() == 1 &&
-                 later.value_or(constant) == constant && size.value_or(use.size) == use.size;
-      later = constant;
-      size = use.size;
+      if (use.size == 0 || (only && (use.size != only->size || *use.index != *only->index)))
+        return nullptr;
+      only = only ? only : &use;
     }
-    if (!isAlike || !size || (*later == 0 && *size == variables.getSize(var)))
+    return only;
+  };
+  for (unsigned i = 0; i < vars.size(); ++i) {
+    Var var = vars[i];
+    const Use *use = onlyUseOf(var);
+    if (!use)
       continue;
-    Var whole = variables.make(*size);
-    for (const Use &use : uses)
-      if (use.index->getCoefficient(var) != 0)
-        *use.index = Index::of(whole);
-    outer[whole] = outer.lookup(var) + Index(*later);
-    var = whole;
+    Index read = *use->index;
+    ArrayRef<Index::Part> parts = read.getParts();
+    if (read == Index::of(var) && use->size == variables.getSize(var))
+      continue;
+    if (!llvm::all_of(parts, [&](const Index::Part &part) {
+          const Use *other = llvm::is_contained(vars, part.var) ? onlyUseOf(part.var) : nullptr;
+          return other && *other->index == read;
+        }))
+      continue;
+    Var whole = variables.make(use->size);
+    outer[whole] = substitute(read, Substitution(outer));
+    if (breaks(Lemma::PartsAlike))
+      outer[whole] = outer[whole] - Index(read.getConstant());
+    for (const Use &other : uses)
+      if (*other.index == read)
+        *other.index = Index::of(whole);
+    vars[i] = whole;
+    llvm::erase_if(vars, [&](Var old) { return old != whole && read.getCoefficient(old) != 0; });
+    // Others may have stood before it.
+    i = llvm::find(vars, whole) - vars.begin();
   }
 }
 

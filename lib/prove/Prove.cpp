@@ -267,6 +267,8 @@ LogicalResult Prover::run(const ProveOptions &options) {
   globalEvaluator.emplace(terms, comparesRanks ? axes : ArrayRef<Axis>(), lookUps, missingCuts,
                           /*isFirst=*/true);
   localEvaluator.emplace(terms, axes, lookUps, missingCuts);
+  globalEvaluator->keepJoins(keptJoins);
+  localEvaluator->keepJoins(keptJoins);
   for (Part part : *globalParts)
     for (BlockArgument argument : part.function.getArguments()) {
       train::RoleAttr role = train::getArgumentRole(part.function, argument.getArgNumber());
@@ -295,6 +297,7 @@ LogicalResult Prover::run(const ProveOptions &options) {
   }
   walk(*globalParts, /*isLocal=*/false, nullptr);
   numGlobalTerms = terms.size();
+  localEvaluator->beginSecond(numGlobalTerms);
   walk(localParts, /*isLocal=*/true, &results);
   proof.note = localEvaluator->getNote();
   if (!localEvaluator->isRoomNeeded())

@@ -43,19 +43,33 @@ llvm::SmallVector<Member> getMembers(train::BucketOp bucket, Part part, train::R
 
 /// Whether LOCAL puts parts together in another way than GLOBAL (Concatenation.cpp).
 bool joinsParts(mlir::ModuleOp global, mlir::ModuleOp local);
+/// The sizes of parts that both put together.
+std::set<PartSizes> sizesOfBoth(mlir::ModuleOp global, mlir::ModuleOp local);
+
+/// How values are written.
+struct Form {
+  /// Exponentials, softmax and attention as shares of sums.
+  bool takesShares = false;
+  /// Concatenations of which both programs have the like as ops, where others are sums of parts.
+  bool keepsJoins = false;
+};
 
 class Prover {
 public:
   /// `cuts`: axes whose places are several digits. `comparesRanks`: GLOBAL is what each rank runs,
   /// too.
   Prover(mlir::ModuleOp global, mlir::ModuleOp local, const AxisCuts &cuts, bool comparesRanks,
-         bool takesShares)
+         Form form)
       : global(global), local(local), comparesRanks(comparesRanks), cuts(cuts) {
-    if (takesShares)
+    if (form.takesShares)
       terms.takeShares();
-    if (joinsParts(global, local))
-      terms.takePieces();
+    if (!joinsParts(global, local))
+      return;
+    terms.takePieces();
+    if (form.keepsJoins)
+      keptJoins = sizesOfBoth(global, local);
   }
+  bool keepsJoins() const { return !keptJoins.empty(); }
   const AxisCuts &getMissingCuts() const { return missingCuts; }
   const Proof &getProof() const { return proof; }
   /// Fails if one of them is not a program.
@@ -65,7 +79,7 @@ public:
   /// With a log, again with more digits where values cut an axis's place in two. Null if it fails.
   static std::unique_ptr<Prover> runWithCuts(mlir::ModuleOp global, mlir::ModuleOp local,
                                              const ProveOptions &options, bool comparesRanks,
-                                             bool takesShares);
+                                             Form form);
   bool mayBeOfShares();
   /// With exponentials and attention as they are, and where that is no proof as shares of sums:
   /// most programs need no more than the former, which is cheaper to prove and to check.
@@ -77,6 +91,7 @@ private:
   bool comparesRanks;
   Terms terms;
   llvm::StringSet<> lookUps;
+  std::set<PartSizes> keptJoins;
   AxisCuts cuts, missingCuts;
   llvm::SmallVector<Axis> axes;
   Proof proof;

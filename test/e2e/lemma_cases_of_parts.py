@@ -30,11 +30,12 @@ def rows_of_a_ring(f, axis, own, width):
     f.give(multiply_ring(f, axis, x, w, own))
 
 
-def multiply_ring(f, axis, x, w, own):
+def multiply_ring(f, axis, x, w, own, turns=True):
+    """`turns`: where it is wrong, blocks go the other way."""
     ranks, blocks = MESH[axis], []
     for _ in range(ranks):
         blocks.append(f.aten("mm", x, w))
-        x = f.shift(x, axis, -1 if f.wrong else 1)
+        x = f.shift(x, axis, -1 if f.wrong and turns else 1)
     split = f.aten("view", f.aten("cat", *blocks, dim=0), size=[ranks, own, 3])
     before = f.aten("sub", f.axis_index(axis), f.aten("arange_start", start=0, end=ranks))
     order = f.aten("where", f.aten("lt_scalar", before, other=0), f.aten("add_scalar", before, other=ranks), before)
@@ -48,3 +49,16 @@ def columns_of_a_ring(f, axis, own, width):
     ranks = MESH[axis]
     x, w = f.argument((ranks * own, width), on(axis)), f.argument((width, 3 * ranks), on(axis, 1))
     f.give(multiply_ring(f, axis, x, w, own) if f.local else f.aten("mm", x, w), on(axis, 1))
+
+
+@lemma("parts-alike", ("dp", 2, 3), ("tp", 2, 5), ("cp", 3, 1), ("dp", 3, 4), ("cp", 2, 2))
+def columns_of_chunks(f, axis, own, width):
+    """Each block in two chunks of rows, of what is the difference of two values; wrong where the chunks change places."""
+    ranks = MESH[axis]
+    shape = ranks * 2 * own, width
+    x, y, w = f.argument(shape, on(axis)), f.argument(shape, on(axis)), f.argument((width, 3 * ranks), on(axis, 1))
+    if not f.local:
+        return f.give(f.aten("mm", f.aten("tanh", f.aten("sub", x, y)), w), on(axis, 1))
+    both = f.aten("sub", x, y)
+    chunks = [f.aten("tanh", f.aten("slice", both, dim=0, start=i * own, end=(i + 1) * own)) for i in range(2)]
+    f.give(multiply_ring(f, axis, f.aten("cat", *(chunks[::-1] if f.wrong else chunks), dim=0), w, 2 * own, turns=False), on(axis, 1))

@@ -151,23 +151,34 @@ def test_a_ring_whose_axis_is_cut_inside(build_dir, prove, model, tmp_path, mesh
         assert prove(program, wrong, "--execute=false")["answer"] == "unknown"
 
 
-@pytest.mark.parametrize(
-    "name, mesh, options",
-    [("llama", "tp2, sequence", ""), ("llama", "fsdp2 x tp2", "chunks=2"), ("gpt_untied", "fsdp2 x tp2", "")],
-)
+@pytest.mark.parametrize("options", ["", "chunks=2"])
+@pytest.mark.parametrize("name, mesh", [("llama", "tp2, sequence"), ("llama", "fsdp2 x tp2"), ("gpt_untied", "tp2, sequence"),
+                                        ("gpt_untied", "fsdp2 x tp2"), ("gpt2", "tp2, sequence"),
+                                        ("minilm", "tp2, sequence")])  # fmt: skip
 def test_products_round_a_ring(prove, local, name, mesh, options):
-    """Blocks that ranks multiply while others come: parts of rows by parts of columns."""
+    """Blocks that ranks multiply while others come: parts of rows by parts of columns, also where q, k and v are one
+    product, and in chunks."""
     program, ring = local(name, mesh, f"--async-tp=min-mb=0 {options}", "--cse")
     text = ring.read_text()
     assert "dist.shift" in text and "aten.index_select" in text
     answer = prove(program, ring, "--execute=false")
     assert answer["answer"] == "proved", answer["findings"][:2]
-    # Another rank's block.
-    wrong = re.sub(r"(aten\.sub_scalar\(%\w+, other = )1\)", r"\g<1>2)", text, count=1)
-    assert wrong != text
-    changed = ring.with_suffix(".wrong.mlir")
-    changed.write_text(wrong)
-    assert prove(program, changed, "--execute=false")["answer"] == "unknown"
+
+
+@pytest.mark.parametrize("name, mesh", [("llama", "fsdp2 x tp2"), ("gpt_untied", "tp2, sequence")])
+def test_wrong_products_round_a_ring(prove, local, name, mesh):
+    program, ring = local(name, mesh, "--async-tp=min-mb=0 chunks=2", "--cse")
+    text = ring.read_text()
+    # Parts of the first and of the last concatenation that change places; another rank's block; a chunk that is sent
+    # twice.
+    joins = re.findall(r"aten\.cat\(\[(%\w+), (?!\1)(%\w+)(?=[^\n]*f32)", text)
+    sent = re.findall(r"dist\.shift\((%\w+)\)", text)
+    for old, new in [
+        *((rf"aten\.cat\(\[{a}, {b}", f"aten.cat([{b}, {a}") for a, b in (joins[0], joins[-1])),
+        (r"(aten\.sub_scalar\(%\w+, other = )1\)", r"\g<1>2)"),
+        (rf"dist\.shift\({sent[1]}\)", f"dist.shift({sent[0]})"),
+    ]:
+        assert prove(program, changed(ring, old, new), "--execute=false")["answer"] == "unknown", (old, new)
 
 
 def test_a_mask_of_another_block_is_refuted(prove, local):
