@@ -122,11 +122,10 @@ std::optional<Rows> Evaluator::exchange(Operation *op, ArrayRef<const Tensor *> 
     return std::nullopt;
   const RowOrder &before = *given->order;
   SmallVector<Var> digits = placesOf(*along);
-  auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
   Type element = tensorOf(op->getOperand(1).getType()).getElementType();
   const RowOrder *part = before.part.get();
   // What ranks have of one order is the same for all of them.
-  if (part && (!llvm::equal(before.along, *along, isSame) || llvm::any_of(digits, [&](Var digit) {
+  if (part && (!areSame(before.along, *along) || llvm::any_of(digits, [&](Var digit) {
         return terms.mentions(given->value.meaning, digit) || terms.mentions(before.key, digit);
       })))
     return std::nullopt;
@@ -185,7 +184,7 @@ std::optional<Rows> Evaluator::exchange(Operation *op, ArrayRef<const Tensor *> 
   SmallVector<Var> rows;
   std::optional<Meaning> key =
       before.kind == RowOrder::Kind::Received ? ownKey(before, before.key, rows) : std::nullopt;
-  if (!key || !llvm::equal(before.along, *along, isSame) || room != sizeOf(rows, terms.variables) ||
+  if (!key || !areSame(before.along, *along) || room != sizeOf(rows, terms.variables) ||
       !counts(1, *key, rows, /*isSent=*/false) || !counts(2, *key, rows, /*isSent=*/true))
     return std::nullopt;
   SmallVector<int64_t> strides;
@@ -275,8 +274,7 @@ std::optional<Rows> Evaluator::putByNumber(const Rows &index, const Rows &values
     std::optional<Meaning> place = ownKey(cut, at.meaning, rows);
     places = place ? asPlaces(terms.normalize(std::move(*place))) : std::nullopt;
   }
-  auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
-  if (!places || !llvm::equal(places->along, order.along, isSame) ||
+  if (!places || !areSame(places->along, order.along) ||
       places->place != placeIn(rows, terms.variables))
     return std::nullopt;
   // They are on the ranks of their parts.
@@ -312,7 +310,6 @@ std::optional<Rows> Evaluator::takeByNumber(const Rows &value, unsigned dim, con
       index.order->kind != RowOrder::Kind::Received || !index.isPlaceElsewhere ||
       value.isPlaceElsewhere)
     return std::nullopt;
-  auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
   Tensor at = index.value, there = withOwnDigits(terms, value.value);
   Meaning target = keyAt(*index.order, index.order->key, at, 0);
   // By rank and place there.
@@ -320,7 +317,7 @@ std::optional<Rows> Evaluator::takeByNumber(const Rows &value, unsigned dim, con
   if (index.order->part && !(own = asOwnRows(*index.order, at)))
     return std::nullopt;
   Tensor byRank{{own ? own->digits : at.dims[0]}, at.meaning};
-  if (!llvm::equal(value.order->along, index.order->along, isSame) ||
+  if (!areSame(value.order->along, index.order->along) ||
       !areEqual(terms, {{value.order->digits}, value.order->key}, byRank))
     return std::nullopt;
   // That they went to the same ranks.

@@ -34,11 +34,9 @@ ShardingRule Evaluator::ruleOf(Operation *op) const {
 //===----------------------------------------------------------------------===//
 
 bool Evaluator::areAlike(const RowOrder &left, const RowOrder &right) {
-  auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
   return &left == &right ||
-         (left.kind == right.kind && left.along.size() == right.along.size() &&
-          llvm::equal(left.along, right.along, isSame) && !left.part == !right.part &&
-          (!left.part || areAlike(*left.part, *right.part)) &&
+         (left.kind == right.kind && areSame(left.along, right.along) &&
+          !left.part == !right.part && (!left.part || areAlike(*left.part, *right.part)) &&
           areEqual(terms, {{left.digits}, left.key}, {{right.digits}, right.key}));
 }
 

@@ -113,11 +113,10 @@ std::optional<Rows> Evaluator::takePiece(Operation *op, const Tensor &value) {
 std::optional<Rows> Evaluator::gatherParts(Operation *op, const Rows &rows) {
   auto names = op->getAttrOfType<ArrayAttr>("axes");
   std::optional<SmallVector<Axis>> along = names ? findAxes(names) : std::nullopt;
-  auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
   const RowOrder &part = *rows.order;
   if (!along || (part.kind != RowOrder::Kind::Part && part.kind != RowOrder::Kind::Piece) ||
       part.along.size() < along->size() ||
-      !llvm::equal(ArrayRef(part.along).take_back(along->size()), *along, isSame) ||
+      !areSame(ArrayRef(part.along).take_back(along->size()), *along) ||
       op->getAttrOfType<IntegerAttr>("dim").getInt() != int64_t(rows.dim) || rows.isPlaceElsewhere)
     return std::nullopt;
   // A rank makes of a row what another one would.
@@ -260,10 +259,9 @@ std::optional<Evaluator::OwnRows> Evaluator::asOwnRows(const RowOrder &order,
                                                        const Tensor &numbers) {
   SmallVector<Var> ranks = placesOf(order.along);
   std::optional<OwnRows> found;
-  auto isSame = [](const Axis &a, const Axis &b) { return a.name == b.name; };
   tryOwnForms(numbers.dims[0], order.along, [&](ArrayRef<Var> from) {
     std::optional<RowPlaces> places = asPlaces(withDigits(terms, numbers.meaning, from, ranks));
-    if (!places || !llvm::equal(places->along, order.along, isSame))
+    if (!places || !areSame(places->along, order.along))
       return false;
     SmallVector<Var, 2> rows;
     llvm::copy_if(numbers.dims[0], std::back_inserter(rows),

@@ -14,6 +14,8 @@
 
 #include "lib/prove/Tensor.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <string>
 
 namespace cleave::prove {
@@ -41,6 +43,10 @@ inline int64_t ranksAlong(llvm::ArrayRef<Axis> axes) {
   for (const Axis &axis : axes)
     ranks *= axis.size;
   return ranks;
+}
+/// Whether they are the same axes, in order.
+inline bool areSame(llvm::ArrayRef<Axis> left, llvm::ArrayRef<Axis> right) {
+  return llvm::equal(left, right, [](const Axis &a, const Axis &b) { return a.name == b.name; });
 }
 
 /// Rows of a rank that go to the parts of experts: those of all ranks along `along`, each of which
