@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """What cleave-plan finds for Llama 3 and DeepSeek-V3 on clusters of H100s, beside published layouts and random plans.
 
-    .venv/bin/python bench/plans.py PROGRAMS [--cases 8b-64,405b-16384] [--limit 60] [--sample 2000] [--sample-limit 600] [--write]
+    .venv/bin/python bench/plans.py PROGRAMS [--cases 8b-64,405b-16384] [--limit 60] [--sample 2000] [--sample-limit 600]
+        [--only sample] [--write]
 
 PROGRAMS is a folder with exports by model and batch: 8b-64/program.mlir has the batch 64. bench/large_models.py
 says how they are made; one that is not there yet is exported, which takes minutes. Each case is searched for
 --limit seconds; then the best plan with each published layout is searched for, and --sample random plans of the
-space that fit are simulated, as many as there is time for: cleave-plan fails if one of them is below its bounds. Prints Markdown; --write puts
-the rows of the cases into bench/results/plans.md, in place of theirs, and leaves all else as it is.
+space that fit are simulated, as many as there is time for: cleave-plan fails if one of them is below its bounds.
+--only=found or --only=sample measures one table. Prints Markdown; --write puts the rows of the cases into
+bench/results/plans.md, in place of theirs, and leaves all else as it is.
 """
 
 import argparse
@@ -71,7 +73,7 @@ HEADS = {
     "found": "| case | examples a step, a microbatch | plan | step, s | MFU | no plan takes less than, s | gap | of which | "
     "programs | processor, s | date |",
     "published": "| case | published | the best with it | step, s | chosen, s | date |",
-    "sample": "| case | plans | the fastest, by the bound | refused, too large | processor, s | date |",
+    "sample": "| case | plans | placed programs | the fastest, by the bound | refused, too large | processor, s | date |",
 }
 
 
@@ -124,6 +126,13 @@ def measure(name, options):
 
     date = datetime.date.today().isoformat()
     rows = {kind: [] for kind in HEADS}
+    if options.sample and options.only in (None, "sample"):
+        _, said, seconds = plan(f"--sample={options.sample}", stop=options.sample_limit)
+        words = said.strip().splitlines()[-1].split()
+        count, least, refused, large, drawn = words[1], words[7], words[12], words[14], words[18]
+        rows["sample"].append(f"| {name} | {count} | {drawn} | {least} | {refused}, {large} | {seconds:.0f} | {date} |")
+    if options.only == "sample":
+        return rows
     found, _, seconds = plan()
     best = found["best"]
     parts = ", ".join(f"{part} {100 * value / best['seconds']:.0f} %" for part, value in found["gap_parts"].items()
@@ -133,17 +142,12 @@ def measure(name, options):
         f"| {name} | {examples}, {microbatch} | {describe(best['plan'])} | {best['seconds']:.3f} | {100 * best['mfu']:.1f} % | "
         f"{found['lower_bound']:.3f} | {100 * found['gap']:.1f} % | {parts} | {found['partitioned']} | {seconds:.0f} | {date} |"
     )
-    for fixed, source in PUBLISHED.get(name, []):
+    for fixed, source in PUBLISHED.get(name, []) if options.only is None else []:
         other, _, _ = plan(f"--fix={fixed}")
         rows["published"].append(
             f"| {name} | {source} | {describe(other['best']['plan'])} | {other['best']['seconds']:.3f} | {best['seconds']:.3f} | "
             f"{date} |"
         )
-    if options.sample:
-        _, said, seconds = plan(f"--sample={options.sample}", stop=options.sample_limit)
-        words = said.strip().splitlines()[-1].split()
-        count, least, refused, large = words[1], words[7], words[12], words[14]
-        rows["sample"].append(f"| {name} | {count} | {least} | {refused}, {large} | {seconds:.0f} | {date} |")
     return rows
 
 
@@ -168,6 +172,7 @@ def main():
     parser.add_argument("--limit", type=float, default=60)
     parser.add_argument("--sample", type=int, default=2000)
     parser.add_argument("--sample-limit", type=float, help="seconds of a search and its random plans")
+    parser.add_argument("--only", choices=("found", "sample"), help="one table: a loaded machine serves for random plans")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     names = options.cases.split(",")

@@ -91,7 +91,7 @@ struct SearchOptions {
   /// Simulates every plan, whatever the bounds say.
   bool isExhaustive = false;
   const solve::Timer *timer = nullptr;
-  /// Called with each better plan.
+  /// Called with each better plan; until one fits, with each that needs less memory.
   std::function<void(const Candidate &)> report;
 };
 
@@ -134,12 +134,15 @@ public:
   double boundMemory(const Layout &layout) const;
   /// What stages of few layers say of a plan; nothing where there are none.
   PlanBound boundPlan(const Plan &plan);
+  /// Bytes of a rank of a plan at the least, as far as the layout whose batch is not divided says.
+  double boundUndividedMemory(const Plan &plan);
 
 private:
   struct Work;
   struct Entry;
   struct Item;
   class Queue;
+  class MemoryQueue;
 
   llvm::Expected<Candidate> simulate(const Plan &plan, const StagedProgram &program, double best);
   std::vector<PlanBound> boundBy(const StageSamples *samples, const Shape &shape) const;
@@ -169,6 +172,8 @@ private:
   void finish();
   /// Whether there is time for no more than the reported plan with all of its layers.
   bool isOver() const;
+  /// Seconds of the search; 0 without a timer.
+  double now() const { return options.timer ? options.timer->getSeconds() : 0; }
 
   const Space &space;
   const cost::Cluster &cluster;
@@ -178,8 +183,8 @@ private:
   std::vector<Entry> entries;
   /// The last that simulate() carried out.
   std::optional<std::pair<Shape, StagedProgram>> staged;
-  /// The last of which boundPlan() was asked, by schedule.
-  std::optional<std::pair<Shape, std::vector<PlanBound>>> bounded;
+  /// The last of which boundPlan() was asked, and boundUndividedMemory(), by schedule.
+  std::optional<std::pair<Shape, std::vector<PlanBound>>> bounded, undivided;
   Plan bestPlan;
   double best = std::numeric_limits<double>::infinity();
 };

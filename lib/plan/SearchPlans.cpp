@@ -27,12 +27,27 @@ llvm::Expected<Candidate> Search::simulate(const Plan &plan) {
   return candidate;
 }
 
+/// What is known of one of a shape's schedules.
+static PlanBound find(const Space &space, const Plan &plan, llvm::ArrayRef<PlanBound> bounds) {
+  if (!bounds.empty())
+    for (auto [name, bound] : llvm::zip_equal(space.listSchedules(plan.shape), bounds))
+      if (name == plan.schedule)
+        return bound;
+  return {};
+}
+
+double Search::boundUndividedMemory(const Plan &plan) {
+  const Shape &shape = plan.shape;
+  if (!undivided || undivided->first != shape)
+    undivided.emplace(shape, boundBy(programs.sampleUndivided(shape), shape));
+  return find(space, plan, undivided->second).memory;
+}
+
 PlanBound Search::boundPlan(const Plan &plan) {
   const Shape &shape = plan.shape;
-  std::vector<std::string> schedules = space.listSchedules(shape);
   // A shape's schedules are asked for one after the other.
   if (!bounded || bounded->first != shape) {
-    std::vector<PlanBound> most(schedules.size());
+    std::vector<PlanBound> most(space.listSchedules(shape).size());
     // Samples are there until others are asked for.
     for (auto sample :
          {&Programs::sampleUndivided, &Programs::sampleStages, &Programs::sampleGathering})
@@ -40,10 +55,7 @@ PlanBound Search::boundPlan(const Plan &plan) {
         bound = {std::max(bound.seconds, other.seconds), std::max(bound.memory, other.memory)};
     bounded.emplace(shape, std::move(most));
   }
-  for (auto [name, bound] : llvm::zip_equal(schedules, bounded->second))
-    if (name == plan.schedule)
-      return bound;
-  return {};
+  return find(space, plan, bounded->second);
 }
 
 /// Compares the stages of a whole program to what follows for them from samples.

@@ -30,7 +30,7 @@ public:
   /// Until nothing is left with a bound below that part of the best, or the search has taken `end`
   /// seconds.
   void run(double end, double part) {
-    while (!items.empty() && !search.isOver() && now() < end) {
+    while (!items.empty() && !search.isOver() && search.now() < end) {
       Item item = items.top();
       if (item.bound > part * search.best)
         return;
@@ -51,7 +51,6 @@ public:
 private:
   using Items = std::priority_queue<Item, std::vector<Item>, std::greater<>>;
 
-  double now() const { return search.options.timer ? search.options.timer->getSeconds() : 0; }
   bool isSlow(const Item &item) const {
     return !search.options.isExhaustive && item.bound >= search.best;
   }
@@ -111,7 +110,7 @@ private:
   /// for a part of the time the shape of which they say the least is looked at before its turn.
   void dive() {
     constexpr double divedPart = 1.0 / 12;
-    while (!search.options.isExhaustive && !sampled.empty() && dived < now() * divedPart) {
+    while (!search.options.isExhaustive && !sampled.empty() && dived < search.now() * divedPart) {
       Item item = sampled.top();
       sampled.pop();
       Entry &entry = search.entries[item.entry];
@@ -120,9 +119,9 @@ private:
       const Work &work = entry.works[*item.work];
       if (work.isDone || work.bound > item.bound || work.bound >= search.best)
         continue; // is done, or in the queue with what is known by now
-      double before = now();
+      double before = search.now();
       work.isRefined() ? search.search(entry, *item.work) : raise(item.entry, *item.work);
-      dived += now() - before;
+      dived += search.now() - before;
     }
   }
 

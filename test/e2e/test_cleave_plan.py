@@ -221,6 +221,33 @@ def test_least_memory(exported, find, tool):
     assert tight["best"]["seconds"] >= everything["best"]["seconds"]
 
 
+def test_least_memory_is_looked_for_at_once(exported, find, build_dir):
+    """Where nothing fits, plans that need less memory are reported as they are found; the search may be stopped at any of them."""
+    program, _ = exported("llama8")
+    command = [str(part) for part in (build_dir / "bin" / "cleave-plan", program, f"--cluster={CLUSTER}", "--ranks=4",
+               "--microbatches=4", "--memory=4KiB", "--fix=cp=1", "--progress", "--time-limit=500")]  # fmt: skip
+
+    def read(line):
+        return float(line.split("needs ")[1].split()[0])
+
+    done = subprocess.run(command, capture_output=True, text=True)
+    *lines, error = done.stderr.splitlines()
+    needed = [read(line) for line in lines]
+    assert done.returncode == 1 and needed == sorted(needed, reverse=True) and len(set(needed)) == len(needed)
+    least = float(error.split("the least that would do is ")[1].split()[0])
+    assert least == round(needed[-1], 3)
+    # Of one stage with all layers samples say little; of what is carried out next they say the least.
+    assert min(needed[:3]) < 1.1 * needed[-1]
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tool:
+        first = read(tool.stderr.readline())
+        tool.send_signal(signal.SIGINT)
+        _, errors = tool.communicate(timeout=300)
+    assert tool.returncode == 1
+    found = float(errors.splitlines()[-1].split("the least that ")[1].split(" is ")[1].split()[0])
+    assert least <= found <= round(first, 3)
+
+
 def test_stopped_searches_have_a_bound(exported, find, build_dir):
     program, _ = exported("gpt")
     whole = find(program, 8)

@@ -104,7 +104,8 @@ def test_layers_of_several_kinds(exported, tool):
     layers, of those with experts and of both take what follows from those with few layers."""
     program, _ = exported("deepseek_v3_deep", BATCH)
     usual = ("--time-limit=100", "--confirm", "--seed=3", "--expert-capacity=1.5")
-    cases = ((4, "pp=4", 6), (8, "pp=4,ep=2", 6), (8, "pp=4,dp=2", 4), (4, "pp=2,ep=2", 6), (2, "pp=1,ep=2", 4))
+    cases = ((4, "pp=4", 6), (8, "pp=4,ep=2", 6), (8, "pp=4,dp=2", 4), (4, "pp=2,ep=2", 6), (2, "pp=1,ep=2", 4),
+             (8, "pp=2,dp=4,parameters=fsdp", 8))  # fmt: skip
     for ranks, fixed, count in cases:
         done = tool(program, ranks, *usual, f"--fix={fixed}", f"--sample={count}")
         assert done.returncode == 0, done.stderr

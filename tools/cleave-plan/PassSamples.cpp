@@ -195,8 +195,10 @@ StageSamples PassRunner::describeSamples(const Layout &layout, std::vector<Sampl
   for (int64_t layer = 0; layer < count; ++layer)
     kinds.push_back(layers[layout.program]->getClass(layer));
   StageSamples samples(kinds, layout.sharding);
-  // What ring attention exchanges takes turns with what is gathered, not alike in each layer.
-  bool isApart = layout.sharding == Sharding::Fsdp && layout.context > 1;
+  // What ring attention exchanges takes turns with what is gathered, not alike in each layer; nor
+  // does what is gathered of experts wait alike, since it may take longer than all kernels.
+  bool isApart = layout.sharding == Sharding::Fsdp &&
+                 (layout.context > 1 || space.programs[layout.program].experts > 1);
   for (auto &[cuts, work] : works) {
     if (layout.dataInside)
       reorderGroups(layout, work);

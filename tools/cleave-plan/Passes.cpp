@@ -261,7 +261,19 @@ void plan::reorderGroups(const Layout &layout, simulate::ProgramWork &work) {
 }
 
 llvm::Expected<StagedProgram> PassRunner::stage(const Shape &shape) {
-  return stage(shape, chooseStages(shape, /*isWhole=*/false));
+  // A program does not depend on which ranks are neighbours.
+  Shape key = shape;
+  key.layout.dataInside = false;
+  if (!staged || staged->first != key) {
+    auto program = stage(key, chooseStages(key, /*isWhole=*/false));
+    if (!program)
+      return program.takeError();
+    staged.emplace(key, std::move(*program));
+  }
+  StagedProgram program = staged->second;
+  if (shape.layout.dataInside)
+    reorderGroups(shape.layout, program.work);
+  return program;
 }
 
 llvm::Expected<StagedProgram> PassRunner::stageWhole(const Shape &shape) {

@@ -151,6 +151,8 @@ private:
   std::vector<Undivided> undivided;
   std::deque<Placed> placed; // the last used first
   int64_t numPlacedLayers = 0;
+  /// The last that stage() carried out.
+  std::optional<std::pair<Shape, StagedProgram>> staged;
   /// Samples that are cut, the last first.
   struct Outlined {
     Layout layout;

@@ -12,14 +12,15 @@
 #include "lib/support/Bytes.h"
 #include "passes/Register.h"
 #include "tools/cleave-plan/Passes.h"
+#include "tools/cleave-plan/PlanSample.h"
 #include "tools/cleave-plan/Report.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/WithColor.h"
 
+#include <chrono>
 #include <cmath>
-#include <random>
 
 namespace cl = llvm::cl;
 using namespace cleave;
@@ -145,96 +146,6 @@ static llvm::Expected<std::vector<Source>> readSources(mlir::MLIRContext &contex
   return std::move(sources);
 }
 
-namespace {
-/// Random plans of the space, which must take and need no less than their bounds.
-class PlanSample {
-public:
-  PlanSample(const Space &space, Search &search, const SearchResult &result, double memory)
-      : space(space), search(search), result(result), memory(memory) {}
-
-  llvm::Error run() {
-    std::vector<Layout> layouts = space.listLayouts();
-    // A program that is partitioned serves several plans: they take less time than that.
-    const unsigned plansOfLayout = std::clamp(sampleOption / 50, 1u, 64u);
-    for (unsigned tries = 0; !isFull() && tries < 100 * sampleOption; ++tries) {
-      const Layout &layout = layouts[random() % layouts.size()];
-      std::vector<Shape> shapes = space.listShapes(layout);
-      if (shapes.empty())
-        continue;
-      // Of a large model most layouts do not fit.
-      if (search.boundMemory(layout) > memory && random() % 16) {
-        ++numTooLarge;
-        continue;
-      }
-      const unsigned before = numSimulated;
-      for (unsigned count = 0; count < plansOfLayout && !isFull(); ++count) {
-        if (llvm::Error error = check(shapes[random() % shapes.size()]))
-          return error;
-        // A layout that passes refuse, or that never fits, is left.
-        if (numSimulated >= before + plansOfLayout || (count == 15 && numSimulated == before))
-          break;
-      }
-    }
-    llvm::errs() << llvm::formatv("sample: {0} random plans take at least {1:F4} of the lower "
-                                  "bound; {2} refused, {3} too large\n",
-                                  numSimulated, least, numRefused, numTooLarge);
-    return llvm::Error::success();
-  }
-
-private:
-  bool isFull() const { return numSimulated >= sampleOption || solve::isSignalled; }
-
-  llvm::Error check(const Shape &shape) {
-    for (const std::string &schedule : space.listSchedules(shape)) {
-      if (isFull())
-        break;
-      if (llvm::Error error = check(Plan{shape, schedule}))
-        return error;
-    }
-    return llvm::Error::success();
-  }
-
-  llvm::Error check(const Plan &plan) {
-    // Of those that surely do not fit a few are enough.
-    if (search.boundPlan(plan).memory > memory && random() % 16) {
-      ++numTooLarge;
-      return llvm::Error::success();
-    }
-    auto candidate = search.simulate(plan);
-    if (!candidate) {
-      llvm::consumeError(candidate.takeError());
-      ++numRefused;
-      return llvm::Error::success();
-    }
-    if (confirmOption)
-      if (llvm::Error error = search.confirm(*candidate, /*isExact=*/true))
-        return makeError("{0}: {1}", describe(plan, space), llvm::toString(std::move(error)));
-    if (candidate->step.maxMemory() < candidate->memoryBound)
-      return makeError("the lower bound is wrong: {0} bytes, but {1} needs {2}",
-                       candidate->memoryBound, describe(plan, space), candidate->step.maxMemory());
-    if (candidate->step.maxMemory() > memory) {
-      ++numTooLarge;
-      return llvm::Error::success();
-    }
-    ++numSimulated;
-    least = std::min(least, candidate->step.seconds / result.bound);
-    for (double bound : {result.bound, candidate->bound, search.boundLayout(plan.shape.layout)})
-      if (candidate->step.seconds < bound * (1 - 1e-9))
-        return makeError("the lower bound is wrong: {0} s, but {1} takes {2} s", bound,
-                         describe(plan, space), candidate->step.seconds);
-    return llvm::Error::success();
-  }
-
-  const Space &space;
-  Search &search;
-  const SearchResult &result;
-  double memory;
-  std::mt19937_64 random{seedOption};
-  unsigned numSimulated = 0, numRefused = 0, numTooLarge = 0;
-  double least = std::numeric_limits<double>::infinity();
-};
-} // namespace
-
 static llvm::Error runTool() {
   solve::Timer timer;
   if (llvm::Error error = timer.setLimit(limitOption))
@@ -289,8 +200,13 @@ static llvm::Error runTool() {
   options.timer = &timer;
   if (progressOption)
     options.report = [&](const Candidate &candidate) {
-      llvm::errs() << llvm::formatv("{0:F1} s: step {1:e4} s, {2}\n", timer.getSeconds(),
-                                    candidate.step.seconds, describe(candidate.plan, space));
+      constexpr double gib = 1024.0 * 1024 * 1024;
+      std::string found =
+          candidate.fits
+              ? llvm::formatv("step {0:e4} s", candidate.step.seconds).str()
+              : llvm::formatv("needs {0:F6} GiB, too much", candidate.step.maxMemory() / gib).str();
+      llvm::errs() << llvm::formatv("{0:F1} s: {1}, {2}\n", timer.getSeconds(), found,
+                                    describe(candidate.plan, space));
     };
   Search search(space, *cluster, programs, options);
   SearchResult result = search.run();
@@ -314,7 +230,8 @@ static llvm::Error runTool() {
                      describe(result.getBest()->plan, space), llvm::toString(std::move(error)));
   found.seconds = timer.getSeconds();
   if (sampleOption)
-    if (llvm::Error error = PlanSample(space, search, result, memory).run())
+    if (llvm::Error error =
+            samplePlans(space, search, result, {sampleOption, seedOption, memory, confirmOption}))
       return error;
   if (!outputOption.empty())
     if (llvm::Error error = writeFiles(found))
