@@ -60,6 +60,9 @@ static llvm::Error readConstant(JSONReader &constants, const NamedNumber &consta
     return error;
   if (llvm::Error error = reader.string("bounds", bounds))
     return error;
+  bool likeRelative = true; // for calibration: whether the relative's value is a guide to this one
+  if (llvm::Error error = reader.boolean("relative", likeRelative))
+    return error;
   if (llvm::Error error = reader.finish())
     return error;
   if (!(lower <= value && value <= upper))

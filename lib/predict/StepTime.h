@@ -39,6 +39,9 @@ struct StageTime {
   double tensor = 1, data = 1; // of its ranks, where stages differ
   // Parts that lie in the host's memory.
   double weightsOnHost = 0, gradientsOnHost = 0, stateOnHost = 0;
+
+  /// Adds what further layers of the same ranks take.
+  StageTime &operator+=(const StageTime &other);
 };
 
 /// Seconds of a pipeline of `ranks` ranks with stages.size() / ranks stages each. Long runs are

@@ -2,6 +2,8 @@
 
 #include "lib/predict/Transformer.h"
 
+#include "lib/predict/LayerBuilder.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -15,209 +17,8 @@ double Shape::tokens() const {
   return microBatch * static_cast<double>(layout->sequence) / static_cast<double>(layout->context);
 }
 
-namespace {
-/// So many ops that passes have.
-struct Mark {
-  size_t forward = 0, backward = 0;
-};
-
-/// Collects the ops of a block. Activations take 16 bits.
-class Builder {
-public:
-  explicit Builder(const Shape &shape)
-      : shape(shape), layout(*shape.layout), tokens(shape.tokens()),
-        hidden(static_cast<double>(layout.hidden)),
-        head(static_cast<double>(layout.headDimension())),
-        queries(static_cast<double>(layout.heads) * head / shape.tensor),
-        keys(std::max(static_cast<double>(layout.kvHeads) / shape.tensor, 1.0) * head),
-        shared(layout.sequenceParallel ? shape.tensor : 1),
-        gathered(layout.software.keepsGathered > 0 ? 1 : shared) {}
-
-  /// x (m x k) times a weight (k x n): the gradients of both are products too.
-  void linear(double m, double k, double n, Width width, double batch = 1, double kernels = 1) {
-    forwardProduct({batch, m, n, k, width}, kernels);
-    backwardProduct({batch, m, k, n, width}, kernels);
-    if (!layout.lowRankTuning) {
-      // The product adds its result to the microbatches' before, unless kernels of their own do.
-      double added = layout.software.accumulationBytes > 0 ? 0 : layout.software.gradientStateBytes;
-      backwardProduct({batch, k, n, m, width, added}, kernels);
-    }
-    if (width == Width::Bits16)
-      return;
-    // Operands are read in 16 bits, and written in fewer, once as they are and once transposed.
-    double narrow = width == Width::Bits8 ? 4 : 3;
-    double fused = layout.software.fusesPointwise > 1 ? 0.5 : 1;
-    moved(fused * narrow * batch * m * k, fused * narrow * batch * m * n, 1, 1);
-    layer.forward.back().narrows = layer.backward.back().narrows = true;
-    layer.forward.back().launchCost = layer.backward.back().launchCost =
-        layout.software.narrowLaunches;
-  }
-  /// A product of two activations.
-  void product(const MatrixProduct &p) {
-    forwardProduct(p, 1);
-    backwardProduct({p.batch, p.m, p.k, p.n, p.width}, 1);
-    backwardProduct({p.batch, p.k, p.n, p.m, p.width}, 1);
-  }
-  void moved(double forward, double backward, double kernels, double backwardKernels) {
-    LayerOp op{LayerOp::Bytes};
-    op.bytes = forward;
-    op.kernels = kernels;
-    layer.forward.push_back(op);
-    op.bytes = backward;
-    op.kernels = backwardKernels;
-    layer.backward.push_back(op);
-  }
-  void communicate(Pass &pass, Collective kind, Axis axis, double bytes, double overlap) {
-    LayerOp op{LayerOp::Communication};
-    op.collective = kind;
-    op.axis = axis;
-    op.bytes = bytes;
-    op.overlap = overlap;
-    pass.push_back(op);
-  }
-  /// Sums what tensor-parallel ranks have of an activation (in `sum`), and passes gradients back
-  /// to all of them (in `other`).
-  void reduceTensor(Pass &pass) {
-    if (shape.tensor <= 1)
-      return;
-    double bytes = 2 * tokens * hidden;
-    double overlap = layout.software.overlapsTensor;
-    if (!layout.sequenceParallel)
-      return communicate(pass, Collective::AllReduce, Axis::Tensor, bytes, overlap);
-    communicate(pass, Collective::AllGather, Axis::Tensor, bytes, overlap);
-    communicate(pass, Collective::ReduceScatter, Axis::Tensor, bytes, overlap);
-  }
-  /// Adds the gradients of all parameters, so many tensors, to those of the microbatches before.
-  void accumulate(double tensors) {
-    double bytes = layout.software.accumulationBytes * (layer.parameters + layer.expertParameters);
-    if (bytes == 0 || layout.lowRankTuning)
-      return;
-    LayerOp op{LayerOp::Bytes};
-    op.bytes = bytes;
-    op.kernels = tensors;
-    layer.backward.push_back(op);
-  }
-  /// The backward computes the forward's last `count` ops once more.
-  void repeat(size_t count) {
-    layer.backward.insert(layer.backward.end(), layer.forward.end() - long(count),
-                          layer.forward.end());
-  }
-  void keep(double bytes) {
-    layer.savedBytes += bytes;
-    layer.savedWithoutAgain += bytes;
-  }
-
-  void forwardProduct(const MatrixProduct &p, double kernels) { push(layer.forward, p, kernels); }
-  void backwardProduct(const MatrixProduct &p, double kernels) { push(layer.backward, p, kernels); }
-
-  Mark mark() const { return {layer.forward.size(), layer.backward.size()}; }
-  /// The ops from one mark to another one are replayed, if `replays`.
-  void replay(Mark from, Mark to, bool replays) {
-    each(from, to, [&](LayerOp &op) { op.replayed = replays; });
-  }
-  /// Products that have been added since, and what makes their operands narrower, run once for each
-  /// of `count` parts.
-  void loop(Mark from, double count) {
-    each(from, mark(), [&](LayerOp &op) {
-      if (op.kind == LayerOp::Product || op.narrows)
-        op.loops = count;
-    });
-  }
-
-  void norm();
-  void attention();
-  void residual();
-
-  const Shape &shape;
-  const Layout &layout;
-  double tokens, hidden, head, queries, keys, shared;
-  double gathered; // ranks that share what products of whole sequences keep of their operand
-  LayerClass layer;
-
-private:
-  template <typename Change> void each(Mark from, Mark to, Change change) {
-    for (size_t i = from.forward; i < to.forward; ++i)
-      change(layer.forward[i]);
-    for (size_t i = from.backward; i < to.backward; ++i)
-      change(layer.backward[i]);
-  }
-  void push(Pass &pass, const MatrixProduct &p, double kernels) const {
-    LayerOp op{LayerOp::Product};
-    op.product = p;
-    op.kernels = kernels;
-    if (p.width == Width::Bits8 || p.width == Width::Bits4)
-      op.launchCost = layout.software.narrowLaunches;
-    pass.push_back(op);
-  }
-};
-} // namespace
-
-void Builder::norm() {
-  double size = tokens * hidden / shared;
-  double unfused = layout.software.fusesPointwise > 0 ? 1 : 2;
-  moved(4 * unfused * size, 10 * size, 1, 2);
-  if (layout.software.recomputesNorms > 0)
-    repeat(1);
-  keep(2 * size);
-  // Gated models normalize by the root mean square, without a bias.
-  layer.parameters += (layout.dimensions.gated > 0 ? 1 : 2) * hidden;
-}
-
-void Builder::residual() {
-  double size = tokens * hidden / shared;
-  double fused = layout.dimensions.gated > 0 ? 6 : 7; // a dropout's mask is a byte more
-  double unfused = layout.software.fusesPointwise > 0 ? 1 : 1.7;
-  moved(fused * unfused * size, 4 * size, 1, 1);
-  if (layout.dimensions.gated == 0)
-    keep(size);
-}
-
-/// Scores, softmax and the product with the values, of the heads of a rank.
-void Builder::attention() {
-  double sequence = static_cast<double>(layout.sequence);
-  double heads = queries / head;
-  double rows = sequence / static_cast<double>(layout.context);
-  double size = shape.microBatch * heads * rows * sequence;
-  double depth = head + layout.dimensions.rotaryDimension;
-  if (layout.attention == AttentionKind::Flash) {
-    // Masked pairs are skipped. The backward has five products where the forward has two.
-    double pairs = size / 2;
-    if (layout.dimensions.window > 0 && layout.dimensions.window < sequence)
-      pairs = (pairs + shape.microBatch * heads * rows * layout.dimensions.window) / 2;
-    LayerOp op{LayerOp::Attention};
-    op.flops = 2 * pairs * (depth + head);
-    op.unmasked = pairs / size;
-    op.tiles = shape.microBatch * heads * std::ceil(rows / 128);
-    op.rate = layout.software.attentionRate;
-    op.kernels = 1;
-    layer.forward.push_back(op);
-    layer.again.push_back(op);
-    op.flops *= 2.5;
-    op.kernels = 3;
-    layer.backward.push_back(op);
-    layer.savedBytes += 2 * tokens * queries;
-    return;
-  }
-  size_t begin = layer.forward.size();
-  product({shape.microBatch * heads, rows, sequence, depth, Width::Bits16});
-  bool fused = layout.attention == AttentionKind::FusedSoftmax;
-  if (double multiple = layout.software.softmaxMultiple)
-    fused = std::fmod(shape.microBatch * heads, multiple) == 0;
-  // Otherwise scale, mask, conversions and the softmax are passes of their own.
-  if (fused)
-    moved(4 * size, 6 * size, 1, 1);
-  else
-    moved(18 * size, 14 * size, 5, 4);
-  bool drops = layout.software.dropsAttention > 0;
-  if (drops)
-    moved(5 * size, 5 * size, 1, 1);
-  product({shape.microBatch * heads, rows, head, sequence, Width::Bits16});
-  layer.again.insert(layer.again.end(), layer.forward.begin() + long(begin), layer.forward.end());
-  layer.savedBytes += (drops ? 5 : 2) * size;
-}
-
 LayerClass predict::getBlock(const Shape &shape, Block block) {
-  Builder b(shape);
+  LayerBuilder b(shape);
   const Layout &layout = b.layout;
   double ffn = static_cast<double>(layout.ffn) / shape.tensor;
   double heads = b.queries / b.head;
@@ -282,7 +83,7 @@ LayerClass predict::getBlock(const Shape &shape, Block block) {
 }
 
 /// Everything of a layer up to the feed-forward network.
-static void addAttention(Builder &b) {
+static void addAttention(LayerBuilder &b) {
   const Layout &layout = b.layout;
   const Model &model = layout.dimensions;
   b.norm();
@@ -337,7 +138,7 @@ static void addAttention(Builder &b) {
 }
 
 /// A feed-forward network on `tokens` rows, `batch` of them side by side.
-static void addNetwork(Builder &b, double tokens, double ffn, double batch, double kernels,
+static void addNetwork(LayerBuilder &b, double tokens, double ffn, double batch, double kernels,
                        bool experts = false) {
   double matrices = b.layout.dimensions.gated > 0 ? 2 : 1;
   double unfused = b.layout.software.fusesPointwise > 0 ? 1 : 2;
@@ -365,7 +166,7 @@ static void addNetwork(Builder &b, double tokens, double ffn, double batch, doub
 }
 
 LayerClass predict::getDenseLayer(const Shape &shape, double ffn) {
-  Builder b(shape);
+  LayerBuilder b(shape);
   addAttention(b);
   b.norm();
   addNetwork(b, b.tokens, ffn / shape.tensor, 1, 1);
@@ -380,7 +181,7 @@ LayerClass predict::getDenseLayer(const Shape &shape, double ffn) {
 }
 
 LayerClass predict::getExpertLayer(const Shape &shape) {
-  Builder b(shape);
+  LayerBuilder b(shape);
   const Layout &layout = b.layout;
   addAttention(b);
   b.norm();
@@ -430,7 +231,7 @@ LayerClass predict::getExpertLayer(const Shape &shape) {
 }
 
 LayerClass predict::getEmbedding(const Shape &shape) {
-  Builder b(shape);
+  LayerBuilder b(shape);
   double size = b.tokens * b.hidden;
   b.moved(8 * size / b.shared, 8 * size, 3, 3);
   b.layer.parameters = b.hidden * static_cast<double>(b.layout.vocabulary) / shape.tensor;
@@ -444,7 +245,7 @@ LayerClass predict::getEmbedding(const Shape &shape) {
 }
 
 LayerClass predict::getHead(const Shape &shape) {
-  Builder b(shape);
+  LayerBuilder b(shape);
   double vocabulary = static_cast<double>(b.layout.vocabulary) / shape.tensor;
   b.norm();
   b.linear(b.tokens, b.hidden, vocabulary, Width::Bits16);
@@ -463,7 +264,7 @@ LayerClass predict::getHead(const Shape &shape) {
 }
 
 LayerClass predict::getJoin(const Shape &shape) {
-  Builder b(shape);
+  LayerBuilder b(shape);
   b.norm();
   b.norm();
   double tokens = b.tokens / b.shared;

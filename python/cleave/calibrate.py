@@ -107,6 +107,7 @@ class Constant:
         self.file, self.owner, self.name = file, owner, name
         self.lower, self.upper = fields["lower"], fields["upper"]
         self.start = self.position(fields["start"])
+        self.has_relative = fields.get("relative", True)
 
     def position(self, value):
         part = (value - self.lower) / (self.upper - self.lower)
@@ -156,8 +157,8 @@ class Files:
         return self.index.get((name, constant))
 
     def relative(self, constant):
-        """The index of the same constant of the relative, if there is one."""
-        parent = self.named[constant.owner].get("relative")
+        """The index of the same constant of the relative, if there is one that is like it."""
+        parent = constant.has_relative and self.named[constant.owner].get("relative")
         return self.owner(parent, constant.name) if parent else None
 
     def cluster(self, row):

@@ -150,11 +150,13 @@ def test_a_profile_decides_what_runs_leave_open(tmp_path, devices):
     assert errors[1] < 0.03 and errors[1] < errors[0]
 
 
-def test_a_device_without_rows_has_its_relatives_value(tmp_path, devices):
-    """Also where its bounds are others."""
+@pytest.mark.parametrize("is_like", [True, False])
+def test_a_device_without_rows_has_its_relatives_value(tmp_path, devices, is_like):
+    """Also where its bounds are others, but not where its file says that the relative is no guide."""
     item = json.loads((devices / "a100.json").read_text(encoding="utf-8"))
     child = item | {"device": "child", "relative": "a100"}
-    child["constants"] = {"matrix_efficiency_16bit": dict(item["constants"]["matrix_efficiency_16bit"], lower=0.05)}
+    constant = dict(item["constants"]["matrix_efficiency_16bit"], lower=0.05)
+    child["constants"] = {"matrix_efficiency_16bit": constant if is_like else constant | {"relative": False}}
     (devices / "child.json").write_text(json.dumps(child), encoding="utf-8")
     set_constant(devices, "matrix_efficiency_16bit", 0.47)
     profile(devices, tmp_path / "kernels.csv")
@@ -162,7 +164,11 @@ def test_a_device_without_rows_has_its_relatives_value(tmp_path, devices):
     assert done.returncode == 0, done.stderr
     own, other = (json.loads((tmp_path / f"fitted/{name}.json").read_text(encoding="utf-8"))["constants"]
                   for name in ("child", "a100"))
-    assert math.isclose(own["matrix_efficiency_16bit"]["value"], other["matrix_efficiency_16bit"]["value"], rel_tol=0.01)
+    found, expected = own["matrix_efficiency_16bit"]["value"], other["matrix_efficiency_16bit"]["value"]
+    if not is_like:
+        expected = constant["start"]
+        assert not math.isclose(expected, 0.47, rel_tol=0.1)
+    assert math.isclose(found, expected, rel_tol=0.01)
 
 
 @pytest.mark.parametrize("line, message", [

@@ -177,3 +177,25 @@ TEST_F(LayersTest, StagesAreFilledFromTheFront) {
   layout.software.fillsStages = 1;
   EXPECT_NEAR(busiest(vocabulary), 2 * layer, 1e-3 * layer);
 }
+
+TEST_F(LayersTest, ShortHeadsLeaveAttentionPartOfItsRate) {
+  auto rates = [&](int64_t heads) {
+    layout.hidden = 512;
+    layout.heads = layout.kvHeads = heads;
+    LayerClass layer = getExpertLayer(shape());
+    std::pair<double, double> result = {};
+    for (const LayerOp &op : layer.forward)
+      if (op.kind == LayerOp::Attention)
+        result.first = op.rate;
+    for (const LayerOp &op : layer.backward)
+      if (op.kind == LayerOp::Attention)
+        result.second = op.rate;
+    return result;
+  };
+  EXPECT_EQ(rates(2), std::pair(1.0, 1.0)); // 256 deep: no faster than 128
+  EXPECT_EQ(rates(4), std::pair(1.0, 1.0));
+  EXPECT_DOUBLE_EQ(rates(8).first, 2. / 3);
+  EXPECT_DOUBLE_EQ(rates(8).second, 5. / 6);
+  layout.software.attentionRate = 0.5;
+  EXPECT_DOUBLE_EQ(rates(8).first, 1. / 3);
+}
