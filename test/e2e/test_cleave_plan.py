@@ -214,6 +214,7 @@ def test_least_memory(exported, find, tool):
     command = (program, f"--cluster={CLUSTER}", "--ranks=4", "--microbatches=4")
     done = tool(*command, f"--memory={least - 1:.0f}", "--json", "--time-limit=500")
     assert done.returncode == 1 and not done.stdout
+    assert f"no plan fits in {(least - 1) / 2**30:.3f} GiB: " in done.stderr
     assert f"the least that would do is {least / 2**30:.3f} GiB" in done.stderr and "at place " in done.stderr
     assert len(done.stderr.splitlines()) == 1
     tight = find(program, 4, f"--memory={least:.0f}")

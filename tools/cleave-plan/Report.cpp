@@ -327,9 +327,12 @@ llvm::Error plan::explainMemory(const Found &found) {
   const RankMemory &memory = getLargest(smallest->step);
   auto place = &memory - smallest->step.memory.data();
   bool isLeast = result.memoryBound >= smallest->step.maxMemory() * (1 - 1e-9);
+  bool isProved = result.isComplete || result.memoryBound > found.memory;
   return makeError(
-      "no plan fits in {0:F3} GiB: {1} {2:F3} GiB, of {3}; at place {4} of its pipeline: {5}{6}",
-      found.memory / gib, isLeast ? "the least that would do is" : "the least that was found is",
+      "{0} {1:F3} GiB{2}: {3} {4:F3} GiB, of {5}; at place {6} of its pipeline: {7}{8}",
+      isProved ? "no plan fits in" : "no plan was found that fits in", found.memory / gib,
+      isProved ? "" : " within the time limit",
+      isLeast ? "the least that would do is" : "the least that was found is",
       smallest->step.maxMemory() / gib, plan::describe(smallest->plan, found.space), place,
       ::describe(memory),
       isLeast ? ""
