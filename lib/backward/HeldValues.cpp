@@ -31,6 +31,7 @@ public:
       if (isRecomputable(reachable[i]))
         for (Value operand : reachable[i].getDefiningOp()->getOperands())
           reachable.insert(operand);
+    chooseUnit(reachable.getArrayRef());
     for (Value value : reachable)
       addValue(value);
     // Every path has a value that can be held, so there is a cut.
@@ -92,7 +93,16 @@ private:
     if (auto argument = dyn_cast<BlockArgument>(base))
       if (isAlwaysThere(argument) || needs.contains(argument))
         return 0;
-    return memory::getByteSize(base.getType()) * kUnit;
+    return memory::getByteSize(base.getType());
+  }
+
+  /// Programs that only a plan asks about have values of many TiB: there ops that are computed
+  /// again may count for nothing beside bytes.
+  void chooseUnit(ArrayRef<Value> values) {
+    double bytes = 0;
+    for (Value value : values)
+      bytes += double(costOf(value));
+    unit = backward::Network::chooseScale(bytes, 1 << 20);
   }
 
   unsigned nodeOf(Value value) {
@@ -112,7 +122,7 @@ private:
 
   void addValue(Value value) {
     unsigned in = nodeOf(value);
-    addEdge(in, in + 1, costOf(value));
+    addEdge(in, in + 1, costOf(value) * unit);
     if (needs.contains(value))
       addEdge(in + 1, sink, backward::Network::kUnlimited);
     if (!isRecomputable(value)) {
@@ -161,9 +171,6 @@ private:
     }
   }
 
-  /// Bytes in units of the smallest cost, that of computing one op again.
-  static constexpr int64_t kUnit = 1 << 20;
-
   func::FuncOp function;
   backward::SplitPlan &plan;
   bool recomputeCheap;
@@ -173,6 +180,7 @@ private:
   llvm::DenseMap<Value, unsigned> nodes;
   backward::Network network;
   unsigned source = network.addNode(), sink = network.addNode();
+  int64_t unit = 1; ///< of a byte, in units of the smallest cost: computing one op again
 };
 } // namespace
 

@@ -7,6 +7,13 @@
 
 using namespace cleave::backward;
 
+int64_t Network::chooseScale(double total, int64_t wanted) {
+  constexpr double kMost = double(int64_t(1) << 61);
+  while (wanted > 1 && total * double(wanted) >= kMost)
+    wanted /= 2;
+  return wanted;
+}
+
 void Network::addEdge(Node from, Node to, int64_t capacity) {
   assert(from < numNodes && to < numNodes && capacity >= 0 && "no such edge");
   pending.push_back({from, to, capacity});

@@ -37,6 +37,10 @@ public:
   /// Finite capacities must sum to less than 2^62. Consumes the capacities: call it once.
   std::optional<Cut> findMinCut(Node source, Node sink);
 
+  /// The largest power of two, up to `wanted`, by which capacities that sum to `total` may be
+  /// multiplied.
+  static int64_t chooseScale(double total, int64_t wanted);
+
 private:
   struct Edge {
     Node to;

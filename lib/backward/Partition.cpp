@@ -75,7 +75,15 @@ namespace {
 class SavedValueNetwork {
 public:
   SavedValueNetwork(const JointGraph &graph, const RecomputeModel &model)
-      : graph(graph), model(model), source(network.addNode()), sink(network.addNode()) {}
+      : graph(graph), model(model), source(network.addNode()), sink(network.addNode()) {
+    double bytes = 0;
+    auto count = [&](Value value) { bytes += double(memory::getByteSize(value.getType())); };
+    Block &block = graph.getFunction().front();
+    llvm::for_each(block.getArguments(), count);
+    for (Operation &op : block)
+      llvm::for_each(op.getResults(), count);
+    scale = Network::chooseScale(bytes, 1 << 14);
+  }
 
   llvm::DenseSet<Value> solve() {
     SmallVector<Value> worklist;
@@ -127,9 +135,8 @@ private:
 
   /// Bytes first; of equal bytes those that the forward computes anyway.
   int64_t getCapacity(Value value) const {
-    constexpr int64_t kScale = 1 << 14; // sums up to 2^48 bytes stay below the network's limit
     bool isExtra = value.getDefiningOp() && !graph.isForward(value.getDefiningOp());
-    return memory::getByteSize(value.getType()) * kScale + isExtra;
+    return memory::getByteSize(value.getType()) * scale + isExtra;
   }
 
   const JointGraph &graph;
@@ -137,6 +144,7 @@ private:
   Network network;
   Network::Node source, sink;
   llvm::DenseMap<Value, Network::Node> nodes;
+  int64_t scale = 1;
 };
 } // namespace
 

@@ -5,6 +5,11 @@
 // RUN: cleave-opt %s --partition-joint | FileCheck %s --check-prefixes=CHECK,CUT
 // RUN: cleave-opt %s --partition-joint="recompute=views" | FileCheck %s --check-prefixes=CHECK,VIEWS
 // RUN: cleave-opt %s --partition-joint="recompute=all" | FileCheck %s --check-prefixes=CHECK,EVERYTHING
+// Bytes may sum to more than fits the cut's usual scale: rows enough for 1 PiB a tensor.
+// RUN: sed -e 's/4x8x/35184372088832x8x/g' -e 's/8x4x/8x35184372088832x/g' -e 's/\[4, 8\]/[35184372088832, 8]/g' %s \
+// RUN:   | cleave-opt --partition-joint | FileCheck %s --check-prefix=LARGE
+// LARGE-LABEL: func.func @forward(
+// LARGE-SAME: tensor<35184372088832x8xf32> {train.role = #train.role<saved "proj.mm">})
 
 // The saved value is a result of the forward and an argument of the backward, under its place in
 // the model; inputs and parameters are arguments of both, what nobody uses stays in the forward.

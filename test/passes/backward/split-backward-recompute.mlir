@@ -2,6 +2,8 @@
 // RUN: cleave-opt %s --split-backward="recompute=cheap" --verify-split-backward | FileCheck %s --check-prefix=CHEAP
 // RUN: cleave-opt %s --split-backward="explain=true" -o /dev/null 2>&1 | FileCheck %s --check-prefix=TABLE
 // RUN: cleave-opt %s --split-backward="explain=true recompute=cheap" -o /dev/null 2>&1 | FileCheck %s --check-prefix=CHEAP-TABLE
+// RUN: sed -e 's/4x8x/412316860416x8x/g' -e 's/8x4x/8x412316860416x/g' -e 's/\[4, 8\]/[412316860416, 8]/' %s \
+// RUN:   | cleave-opt --split-backward --verify-split-backward | FileCheck %s --check-prefix=LARGE
 
 // dW needs the gradient in f32, of which dI has the bf16 original: holding that is half. Views are
 // computed again in any case.
@@ -18,6 +20,13 @@
 // CHEAP: %[[G:.*]] = aten._to_copy({{.*}} {train.recomputed}
 // CHEAP-NEXT: %[[T:.*]] = aten.t(%[[G]]) {train.recomputed}
 // CHEAP-NEXT: aten.mm(%[[T]],
+
+// Tensors of 12 TiB, which no device has but a plan may ask about, are weighed as any other.
+// LARGE-LABEL: func.func @backward_input(
+// LARGE-SAME: tensor<412316860416x8xf32> {train.role = #train.role<saved "to_copy">}
+// LARGE-LABEL: func.func @backward_weight(
+// LARGE: aten.t(%{{.*}}) {train.recomputed}
+// LARGE-NOT: train.recomputed
 
 // TABLE: backward_weight: 2 ops, 1 of them recomputed
 // TABLE: held between the halves, per microbatch: 256 bytes in 2 values

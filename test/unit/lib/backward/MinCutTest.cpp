@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 
+#include <cmath>
 #include <random>
 
 using namespace cleave::backward;
@@ -105,6 +106,17 @@ TEST(MinCut, EqualsTheBestOfAllCuts) {
     EXPECT_EQ(cut->capacity, *best) << "seed " << seed;
     EXPECT_EQ(capacityOf(edges, side), best) << "seed " << seed;
     EXPECT_EQ(cut->sinkSide.count(), fewest) << "seed " << seed;
+  }
+}
+
+TEST(MinCut, ScalesKeepSumsWithinTheLimit) {
+  EXPECT_EQ(Network::chooseScale(0, 1 << 20), 1 << 20);
+  EXPECT_EQ(Network::chooseScale(1e12, 1 << 20), 1 << 20);
+  for (double total : {1e13, 3e15, 1e18}) {
+    int64_t scale = Network::chooseScale(total, 1 << 20);
+    EXPECT_GE(scale, 1);
+    EXPECT_LT(total * double(scale), std::ldexp(1, 61));
+    EXPECT_GE(total * double(2 * scale), std::ldexp(1, 61));
   }
 }
 
