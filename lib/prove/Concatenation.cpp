@@ -113,10 +113,9 @@ std::optional<Tensor> Evaluator::concatenate(Operation *op, ArrayRef<const Tenso
     if (evaluateByRule(op, operands, same) && mayBeOfFirst(same.front().meaning))
       return same.front();
   }
-  int64_t dim = dimOf(cast<aten::CatOp>(op)), unit = 0;
+  int64_t dim = dimOf(cast<aten::CatOp>(op));
   std::vector<Tensor> parts;
   SmallVector<int64_t> sizes;
-  std::set<int64_t> strides{1};
   for (auto [operand, given] : llvm::zip(operands, op->getOperandTypes())) {
     RankedTensorType own = tensorOf(given);
     if (own.getElementType() != type.getElementType() || own.getRank() != type.getRank())
@@ -125,32 +124,41 @@ std::optional<Tensor> Evaluator::concatenate(Operation *op, ArrayRef<const Tenso
       continue;
     parts.push_back(*operand);
     sizes.push_back(own.getDimSize(dim));
-    unit = std::gcd(unit, sizes.back());
-    for (const Digit &digit : digitsOf(operand->dims[dim], terms.variables))
+  }
+  return putTogether(std::move(parts), sizes, dim);
+}
+
+std::optional<Tensor> Evaluator::putTogether(std::vector<Tensor> parts, ArrayRef<int64_t> sizes,
+                                             unsigned dim, bool inOneDigit) {
+  int64_t unit = 0, whole = 0;
+  std::set<int64_t> strides{1};
+  for (auto [part, size] : llvm::zip(parts, sizes)) {
+    unit = std::gcd(unit, size);
+    whole += size;
+    for (const Digit &digit : digitsOf(part.dims[dim], terms.variables))
       strides.insert(digit.stride);
   }
   if (parts.empty() || parts.size() > kMostParts)
     return std::nullopt;
-  if (parts.size() == 1)
+  if (parts.size() == 1 && !inOneDigit)
     return parts.front();
 
   // Below `stride` all parts have the same digits, and each begins and ends at a multiple of it.
   int64_t stride = 1;
   for (int64_t other : strides)
-    if (unit % other == 0)
+    if (unit % other == 0 && !inOneDigit)
       stride = other;
   SmallVector<int64_t> cuts;
   for (int64_t other : strides)
     if (other <= stride)
       cuts.push_back(other);
-  auto chain = chainOf(cuts, type.getDimSize(dim));
+  auto chain = chainOf(cuts, whole);
   if (!chain)
     return std::nullopt;
   SmallVector<Digit> minor;
   for (auto [low, high] : llvm::zip(ArrayRef(*chain), ArrayRef(*chain).drop_front()))
     minor.push_back({terms.variables.make(high / low), high / low, low});
-  Digit major{terms.variables.make(type.getDimSize(dim) / stride), type.getDimSize(dim) / stride,
-              stride};
+  Digit major{terms.variables.make(whole / stride), whole / stride, stride};
 
   // Other dimensions are cut alike: twice, since a later part may cut what earlier ones were given.
   Tensor result{parts.front().dims, {}};
@@ -160,7 +168,7 @@ std::optional<Tensor> Evaluator::concatenate(Operation *op, ArrayRef<const Tenso
     for (auto [part, size] : llvm::zip(parts, sizes)) {
       Substitution digits;
       for (auto [i, vars] : llvm::enumerate(part.dims))
-        if (int64_t(i) != dim && !cutAlike(terms, parts.front(), i, part, i, digits))
+        if (i != dim && !cutAlike(terms, parts.front(), i, part, i, digits))
           return std::nullopt;
       if (!cut(terms, part, dim, *chain))
         return std::nullopt;

@@ -105,6 +105,13 @@ public:
   std::optional<Tensor> addValues(Tensor left, Tensor right);
   /// The product of two matrices.
   std::optional<Tensor> multiplyMatrices(Tensor left, Tensor right, mlir::Type element);
+  /// The sum of the values of all ranks along these axes, or another reduction of them.
+  std::optional<Tensor> reduce(const Tensor &value, dist::ReductionAttr reduction,
+                               llvm::ArrayRef<Axis> along);
+  /// Parts of these sizes along a dimension, one after the other; in as few digits as they permit,
+  /// or in one.
+  std::optional<Tensor> putTogether(std::vector<Tensor> parts, llvm::ArrayRef<int64_t> sizes,
+                                    unsigned dim, bool inOneDigit = false);
   /// The sum over both lists of axes, of which ranks along `scattered` keep their parts.
   std::optional<Tensor> reduceMember(const Tensor &value, std::optional<mlir::ArrayAttr> summed,
                                      std::optional<mlir::ArrayAttr> scattered, unsigned dim);
@@ -331,8 +338,6 @@ private:
   bool evaluateDist(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
                     std::vector<Tensor> &results);
   Tensor atPlaces(Tensor value, llvm::ArrayRef<Axis> along, llvm::ArrayRef<Var> places);
-  std::optional<Tensor> reduce(const Tensor &value, dist::ReductionAttr reduction,
-                               llvm::ArrayRef<Axis> along);
   std::optional<Tensor> gather(const Tensor &value, unsigned dim, llvm::ArrayRef<Axis> along);
   std::optional<Tensor> convert(mlir::Operation *op, const Tensor &value);
   std::optional<Tensor> shift(dist::ShiftOp op, const Tensor &value, llvm::ArrayRef<Axis> along);

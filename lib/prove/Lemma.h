@@ -128,6 +128,10 @@ namespace cleave::prove {
   X(ReduceSame, "reduce-same", "a minimum of what is the same on all ranks is that")               \
   X(Gather, "gather", "gathered parts lie in the order of the ranks' places")                      \
   X(Shard, "shard", "a rank's part is that at its place")                                          \
+  X(UnevenPart, "uneven-part", "parts of different sizes lie one after the other")                  \
+  X(ValueInClass, "value-in-class", "what all classes of ranks make alike is taken at a class's places") \
+  X(SameInClasses, "same-in-classes", "only what all classes of ranks make alike is one value of all") \
+  X(ClassByPlace, "class-by-place", "what classes of ranks make is what the rank of each place does") \
   X(Broadcast, "broadcast", "all ranks have what the root has")                                    \
   X(Shift, "shift", "a rank has what the one 'by' places before it had")                           \
   X(AxisIndex, "axis-index", "places along several axes count like digits, major first")           \

@@ -16,7 +16,7 @@ static void collectVars(const Index &index, SmallVector<Var> &vars) {
 
 /// Finds the digits on which conditions inside of it depend.
 void Terms::findConditions(Term &term) const {
-  if (!arePieces)
+  if (!areParts)
     return;
   auto note = [&](const Index &index) {
     for (const Index::Part &part : index.getParts()) {
@@ -164,7 +164,7 @@ std::vector<Terms::Operands> Terms::separateRanks(const Operands &given, ArrayRe
     for (const Use &use : indices)
       collectVars(*use.index, separate.vars);
     llvm::erase_if(separate.vars, [&](Var var) { return llvm::is_contained(read, var); });
-    settleDigits(separate, arePieces);
+    settleDigits(separate, areParts);
     made.push_back(std::move(separate));
   }
   return made;
@@ -219,7 +219,7 @@ Reference Terms::wrap(Meaning body) {
   llvm::erase_if(vars, [&](Var var) { return llvm::is_contained(bound, var); });
   llvm::DenseMap<Var, Index> outer;
   mergeDigits(indices, vars, outer);
-  if (arePieces) {
+  if (areParts) {
     SmallVector<Use> uses;
     for (Summand &summand : body) {
       collectUses(summand.reference, uses);
@@ -384,7 +384,7 @@ Meaning Terms::apply(const Core &core, ArrayRef<Meaning> given, ArrayRef<SmallVe
     return llvm::any_of(read, [&](ArrayRef<Var> group) { return llvm::is_contained(group, var); });
   };
   llvm::erase_if(own.vars, isRead);
-  settleDigits(own, arePieces && core.tag != Core::Tag::IsZero);
+  settleDigits(own, areParts && core.tag != Core::Tag::IsZero);
   SmallVector<Var> readVars;
   SmallVector<unsigned> readGroups;
   for (auto [i, group] : llvm::enumerate(read)) {

@@ -98,7 +98,7 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
         addStageTerm(stageSums, role, values[operand.get()], evaluator, operand.get().getType());
         continue;
       }
-      SmallVector<Result> made;
+      SmallVector<Result, 0> made;
       if (isa<train::BucketType>(operand.get().getType()))
         returnBucket(part, operand.getOperandNumber(), operand.get(), made);
       else
@@ -125,7 +125,7 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
 /// What `value`, of this result, is to be, where it is taken as its signature says; nothing if that
 /// cannot be said, and `why`.
 std::optional<Tensor> Prover::expect(const Result &result, Tensor &value, std::string &why,
-                                     bool *isNew) {
+                                     bool *isNew, const RankClass *of) {
   auto fail = [&](const Twine &reason) {
     why = reason.str();
     return std::nullopt;
@@ -172,7 +172,8 @@ std::optional<Tensor> Prover::expect(const Result &result, Tensor &value, std::s
   }
   if (!summed.empty() && !terms.breaks(Lemma::PartialResult))
     value.meaning = terms.scale(terms.sum(std::move(value.meaning), summed), scale);
-  std::optional<Tensor> wanted = toLocal(*expected, placement);
+  std::optional<Tensor> wanted =
+      of ? toClass(*of, *expected, placement) : toLocal(*expected, placement);
   if (!wanted)
     return fail("it lies in parts of several sizes");
   wanted->meaning = terms.normalize(std::move(wanted->meaning));
@@ -181,6 +182,14 @@ std::optional<Tensor> Prover::expect(const Result &result, Tensor &value, std::s
 
 void Prover::compare(const Result &result) {
   ++proof.numResults;
+  if (!classes.empty()) {
+    Finding finding;
+    finding.function = func::FuncOp(result.part.function).getName().str();
+    finding.result = StringRef(nameOf(result.role)).rtrim().str();
+    if (!isRightInClasses(result, finding))
+      proof.findings.push_back(std::move(finding));
+    return;
+  }
   Tensor value = result.isMember ? result.member : localValues[result.returned];
   Finding finding;
   std::optional<Tensor> wanted = expect(result, value, finding.relation, &finding.isNew);
@@ -252,23 +261,35 @@ LogicalResult Prover::run(const ProveOptions &options) {
     terms.assumeRoom();
   for (ModuleOp module : {global, local})
     for (func::FuncOp function : module.getOps<func::FuncOp>()) {
-      if (function->hasAttr(train::kRanksAttrName))
+      if (function->hasAttr(train::kRanksAttrName) &&
+          (comparesRanks || module == global || !function->hasAttr(train::kPhaseAttrName)))
         outOfScope("ranks with parts of different sizes have functions of their own");
       if (!function.isExternal() && !function.getBody().hasOneBlock())
         outOfScope("'" + function.getName() + "' has several blocks");
     }
   if (!proof.outOfScope.empty())
     return success();
-  FailureOr<SmallVector<Part>> globalParts = getParts(global), parts = getParts(local);
-  if (failed(globalParts) || failed(parts))
+  FailureOr<SmallVector<Part>> globalParts = getParts(global);
+  if (failed(globalParts))
     return failure();
-  localParts = std::move(*parts);
-  readMesh();
+  if (hasClasses(local)) {
+    if (failed(readClasses()))
+      return failure();
+    if (!proof.outOfScope.empty())
+      return success();
+  } else {
+    FailureOr<SmallVector<Part>> parts = getParts(local);
+    if (failed(parts))
+      return failure();
+    localParts = std::move(*parts);
+    readMesh();
+  }
   globalEvaluator.emplace(terms, comparesRanks ? axes : ArrayRef<Axis>(), lookUps, missingCuts,
                           /*isFirst=*/true);
   localEvaluator.emplace(terms, axes, lookUps, missingCuts);
   globalEvaluator->keepJoins(keptJoins);
   localEvaluator->keepJoins(keptJoins);
+  makeClassEvaluators();
   for (Part part : *globalParts)
     for (BlockArgument argument : part.function.getArguments()) {
       train::RoleAttr role = train::getArgumentRole(part.function, argument.getArgNumber());
@@ -284,21 +305,31 @@ LogicalResult Prover::run(const ProveOptions &options) {
   globalReduces = llvm::any_of(*globalParts, [](Part part) { return part.kind == Part::Reduce; });
   if (comparesRanks)
     readBefore(*globalParts);
-  if (proof.outOfScope.empty())
+  if (proof.outOfScope.empty() && classes.empty())
     readArguments(localParts);
+  else if (proof.outOfScope.empty())
+    readClassArguments();
   if (proof.outOfScope.empty())
     checkTies(localParts);
   if (!proof.outOfScope.empty())
     return success();
 
-  if (options.log) {
+  if (options.log)
     options.log->clear();
+  if (options.log && classes.empty()) {
     log.emplace(terms, axes, *options.log);
   }
   walk(*globalParts, /*isLocal=*/false, nullptr);
   numGlobalTerms = terms.size();
   localEvaluator->beginSecond(numGlobalTerms);
-  walk(localParts, /*isLocal=*/true, &results);
+  for (RankClass &each : classes)
+    each.evaluator->beginSecond(numGlobalTerms);
+  if (classes.empty())
+    walk(localParts, /*isLocal=*/true, &results);
+  else
+    walkClasses();
+  if (!proof.outOfScope.empty())
+    return success();
   proof.note = localEvaluator->getNote();
   if (!localEvaluator->isRoomNeeded())
     outOfScope("rows are numbered for parts with less room than their exchange has");

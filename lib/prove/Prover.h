@@ -3,11 +3,15 @@
 #ifndef CLEAVE_LIB_PROVE_PROVER_H
 #define CLEAVE_LIB_PROVE_PROVER_H
 
+#include "dialects/dist/Chunks.h"
+#include "dialects/pipeline/Pipeline.h"
 #include "dialects/train/Program.h"
 #include "dialects/train/Train.h"
 #include "lib/prove/Evaluator.h"
 #include "lib/prove/ProofLog.h"
 #include "lib/prove/Prove.h"
+
+#include <deque>
 
 namespace cleave::prove {
 
@@ -29,6 +33,8 @@ struct Result {
   Tensor member;
   /// Why a member has no value.
   std::string missing;
+  /// Where ranks have functions of their own: what those of each class return.
+  llvm::SmallVector<mlir::Value, 2> byClass = {};
 };
 
 /// A member of a bucket: its role has its own name, and its type says how it lies.
@@ -54,6 +60,18 @@ struct Form {
   bool keepsJoins = false;
 };
 
+/// The ranks at neighbouring places on one axis, which have functions of their own (Classes.cpp).
+struct RankClass {
+  int64_t first = 0, count = 0;
+  llvm::SmallVector<Part> parts;
+  /// The place within the class, and the mesh on which it is the place.
+  Var digit = 0;
+  std::vector<Axis> axes;
+  std::optional<Evaluator> evaluator;
+};
+/// Whether the ranks of the program have functions of their own.
+bool hasClasses(mlir::ModuleOp module);
+
 class Prover {
 public:
   /// `cuts`: axes whose places are several digits. `comparesRanks`: GLOBAL is what each rank runs,
@@ -63,6 +81,9 @@ public:
       : global(global), local(local), comparesRanks(comparesRanks), cuts(cuts) {
     if (form.takesShares)
       terms.takeShares();
+    // The ranks of a class have parts of the whole, which may be no multiple of them.
+    if (hasClasses(local))
+      terms.takeParts();
     if (!joinsParts(global, local))
       return;
     terms.takePieces();
@@ -145,6 +166,37 @@ private:
                    mlir::func::FuncOp function);
   std::optional<Tensor> toWhole(Tensor value, dist::PlacementAttr placement);
 
+  // Of ranks with parts of different sizes (Classes.cpp): the axis on which classes are, and the
+  // values that are not one function of the place on it.
+  std::deque<RankClass> classes;
+  size_t classAxis = 0;
+  llvm::DenseSet<mlir::Value> ownValues;
+  mlir::LogicalResult readClasses();
+  void makeClassEvaluators();
+  void readClassArguments();
+  bool readClassArgument(const RankClass &of, mlir::Value argument, llvm::StringRef name,
+                         dist::PlacementAttr placement, mlir::func::FuncOp function);
+  /// A value over the place within the class.
+  Tensor valueIn(const RankClass &of, mlir::Value value);
+  bool isSameInAll(llvm::ArrayRef<mlir::Value> values);
+  std::optional<Tensor> valueByPlace(llvm::ArrayRef<mlir::Value> values);
+  std::optional<dist::Chunk> chunkIn(const RankClass &of, int64_t whole);
+  /// The part of a whole along a dimension, and by a placement, that a rank of the class has.
+  std::optional<Tensor> takeChunk(const RankClass &of, Tensor value, unsigned dim);
+  std::optional<Tensor> toClass(const RankClass &of, Tensor value, dist::PlacementAttr placement);
+  bool crossesClasses(mlir::Operation *op);
+  void setOpaque(RankClass &of, mlir::Operation *op, const llvm::Twine &why);
+  void evaluateInClass(RankClass &of, mlir::Operation *op);
+  std::optional<Tensor> gatherClasses(llvm::ArrayRef<mlir::Value> values, unsigned dim,
+                                      int64_t whole);
+  std::optional<Tensor> joinClasses(llvm::ArrayRef<mlir::Operation *> ops, unsigned result,
+                                    std::optional<int64_t> &scattered);
+  void crossClasses(llvm::ArrayRef<mlir::Operation *> ops);
+  void walkClasses();
+  void returnFromClasses(unsigned number, llvm::ArrayRef<mlir::Operation *> ends,
+                         std::vector<llvm::StringMap<mlir::Value>> &returned);
+  bool isRightInClasses(const Result &result, Finding &finding);
+
   dist::PlacementAttr placementOf(mlir::BlockArgument argument);
   dist::PlacementAttr resultPlacement(mlir::func::FuncOp function, unsigned result);
   mlir::FailureOr<llvm::SmallVector<Part>> getParts(mlir::ModuleOp module);
@@ -175,7 +227,7 @@ private:
   /// Fails if the schedule cannot be read.
   mlir::LogicalResult checkSchedule();
   std::optional<Tensor> expect(const Result &result, Tensor &value, std::string &why,
-                               bool *isNew = nullptr);
+                               bool *isNew = nullptr, const RankClass *of = nullptr);
   void compare(const Result &result);
   std::vector<Result> results;
   /// Those that were not proved, each with the number of its finding, and those that were.

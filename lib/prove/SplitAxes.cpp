@@ -44,8 +44,8 @@ static bool split(Axis &axis, ArrayRef<int64_t> strides, Variables &variables,
 }
 
 bool Prover::splitAxes() {
-  // A log says at its beginning which digits there are.
-  if (missingCuts.empty() || log)
+  // A log says at its beginning which digits there are, and classes have axes of their own.
+  if (missingCuts.empty() || log || !classes.empty())
     return false;
   // What is known of rows in an order is said in the old digits: the proof begins again.
   for (auto *values : {&localValues, &globalValues})

@@ -207,8 +207,10 @@ public:
   /// Whether no rank receives more rows than it has room for: a run in which one does ends.
   void assumeRoom() { hasRoom = true; }
   bool assumesRoom() const { return hasRoom; }
-  /// Whether concatenations are sums of parts (Concatenation.cpp).
-  void takePieces() { arePieces = true; }
+  /// Whether what is made of parts is a part of what is made of the wholes (extendDigits).
+  void takeParts() { areParts = true; }
+  /// Whether concatenations are sums of parts, too (Concatenation.cpp).
+  void takePieces() { areParts = arePieces = true; }
   bool takesPieces() const { return arePieces; }
 
   /// The digits of ranks' places.
@@ -228,7 +230,7 @@ private:
   bool late = false;
   std::optional<Lemma> broken;
   llvm::SmallVector<Var> ranks;
-  bool areShares = false, hasRoom = false, arePieces = false;
+  bool areShares = false, hasRoom = false, areParts = false, arePieces = false;
   unsigned sinceLook = 0;
 
   TermId intern(llvm::StringRef key, Term term);

@@ -20,6 +20,8 @@ from combinations_cover import run_all, seed
 
 # What the checker does not replay.
 PARTS = lemma_cases_of_parts.__name__
+# Of ranks that have functions of their own: test_prove_uneven.py breaks them.
+OF_CLASSES = "uneven-part", "value-in-class", "same-in-classes", "class-by-place"
 SHARES = "lemma_cases_of_rings", "lemma_cases_of_masks", PARTS
 
 
@@ -90,7 +92,9 @@ def proved(build_dir, cases, tmp_path_factory):
 @pytest.fixture(scope="module")
 def lemmas(build_dir):
     listed = subprocess.run([build_dir / "bin" / "cleave-prove", "--list-lemmas"], capture_output=True, text=True)
-    return [line.split(":")[0] for line in listed.stdout.splitlines()]
+    names = [line.split(":")[0] for line in listed.stdout.splitlines()]
+    assert set(OF_CLASSES) <= set(names)
+    return [name for name in names if name not in OF_CLASSES]
 
 
 def test_pytorch_agrees(cases):
