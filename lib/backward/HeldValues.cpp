@@ -96,8 +96,8 @@ private:
     return memory::getByteSize(base.getType());
   }
 
-  /// Programs that only a plan asks about have values of many TiB: there ops that are computed
-  /// again may count for nothing beside bytes.
+  /// Programs that only a plan asks about have values of many TiB: beside these, recomputed ops may
+  /// have no weight.
   void chooseUnit(ArrayRef<Value> values) {
     double bytes = 0;
     for (Value value : values)
