@@ -11,8 +11,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/aten/ops/Random.h"
-#include "dialects/dist/Chunks.h"
 #include "dialects/dist/Placed.h"
+#include "dialects/pipeline/Pipeline.h"
 #include "dialects/train/RankClasses.h"
 #include "lib/prove/Prover.h"
 
@@ -25,18 +25,6 @@ bool cleave::prove::hasClasses(ModuleOp module) {
   return llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
     return function->hasAttr(train::kRanksAttrName);
   });
-}
-
-static SmallVector<Part> partsOf(const train::ProgramFunctions &program) {
-  SmallVector<Part> parts;
-  for (func::FuncOp function : program.getFunctions()) {
-    auto phase = function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName).getValue();
-    Part::Kind kind = phase == train::Phase::Update   ? Part::Update
-                      : phase == train::Phase::Reduce ? Part::Reduce
-                                                      : Part::Microbatch;
-    parts.push_back({kind, function});
-  }
-  return parts;
 }
 
 static SmallVector<int64_t> shapeOf(const Tensor &value, const Variables &variables) {

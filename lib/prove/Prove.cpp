@@ -316,9 +316,8 @@ LogicalResult Prover::run(const ProveOptions &options) {
 
   if (options.log)
     options.log->clear();
-  if (options.log && classes.empty()) {
+  if (options.log && classes.empty())
     log.emplace(terms, axes, *options.log);
-  }
   walk(*globalParts, /*isLocal=*/false, nullptr);
   numGlobalTerms = terms.size();
   localEvaluator->beginSecond(numGlobalTerms);

@@ -4,7 +4,6 @@
 #define CLEAVE_LIB_PROVE_PROVER_H
 
 #include "dialects/dist/Chunks.h"
-#include "dialects/pipeline/Pipeline.h"
 #include "dialects/train/Program.h"
 #include "dialects/train/Train.h"
 #include "lib/prove/Evaluator.h"
@@ -46,6 +45,9 @@ struct Member {
 train::BucketOp getBucket(mlir::Operation *user, mlir::Type type);
 /// The members of a bucket that a function takes or returns in `role`.
 llvm::SmallVector<Member> getMembers(train::BucketOp bucket, Part part, train::RoleAttr role);
+
+/// The functions of a program with phases, in the order of a step.
+llvm::SmallVector<Part> partsOf(const train::ProgramFunctions &program);
 
 /// Whether LOCAL puts parts together in another way than GLOBAL (Concatenation.cpp).
 bool joinsParts(mlir::ModuleOp global, mlir::ModuleOp local);

@@ -58,12 +58,24 @@ std::string cleave::prove::nameOf(const Result &result) {
 // Programs and their signatures
 //===----------------------------------------------------------------------===//
 
-FailureOr<SmallVector<Part>> Prover::getParts(ModuleOp module) {
+SmallVector<Part> cleave::prove::partsOf(const train::ProgramFunctions &program) {
   SmallVector<Part> parts;
+  for (func::FuncOp function : program.getFunctions()) {
+    auto phase = function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName).getValue();
+    Part::Kind kind = phase == train::Phase::Update   ? Part::Update
+                      : phase == train::Phase::Reduce ? Part::Reduce
+                                                      : Part::Microbatch;
+    parts.push_back({kind, function});
+  }
+  return parts;
+}
+
+FailureOr<SmallVector<Part>> Prover::getParts(ModuleOp module) {
   bool hasPhases = llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
     return function->hasAttr(train::kPhaseAttrName);
   });
   if (!hasPhases) {
+    SmallVector<Part> parts;
     for (func::FuncOp function : module.getOps<func::FuncOp>())
       if (!function.isExternal())
         parts.push_back({Part::Plain, function});
@@ -73,14 +85,7 @@ FailureOr<SmallVector<Part>> Prover::getParts(ModuleOp module) {
       train::getProgram(module, train::ProgramForms::Staged);
   if (failed(program))
     return failure();
-  for (func::FuncOp function : program->getFunctions()) {
-    auto phase = function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName).getValue();
-    Part::Kind kind = phase == train::Phase::Update   ? Part::Update
-                      : phase == train::Phase::Reduce ? Part::Reduce
-                                                      : Part::Microbatch;
-    parts.push_back({kind, function});
-  }
-  return parts;
+  return partsOf(*program);
 }
 
 bool Prover::doesCommunicate(func::FuncOp function) {

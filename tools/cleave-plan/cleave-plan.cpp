@@ -19,7 +19,6 @@
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/WithColor.h"
 
-#include <chrono>
 #include <cmath>
 
 namespace cl = llvm::cl;
