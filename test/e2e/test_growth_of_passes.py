@@ -18,7 +18,7 @@ FEW, FACTOR = 8, 4
 BOUND = 9.4
 # Below this a pass's time at the larger size says nothing, and nobody waits for it.
 SHORT = 0.05
-RUNS = 2
+RUNS = 3
 # By so much may the smaller time be off, which is the difference of what two processes take that start for 0.07 s each.
 NOISE = 0.005
 
@@ -37,6 +37,18 @@ def grows_too_fast(few, many):
     return many > max(SHORT, BOUND * (few + NOISE))
 
 
+def growth(commands, empty=None):
+    """Seconds of the commands at both sizes, less those of the empty ones. What seems to grow too fast is measured
+    again, for other work on the machine may have come between the two."""
+    runs = RUNS
+    while True:
+        empties = [processor_seconds(each, runs) for each in empty] if empty else [0, 0]
+        times = [max(processor_seconds(each, runs) - less, 0.0) for each, less in zip(commands, empties)]
+        if not grows_too_fast(*times) or runs > 4 * RUNS:
+            return times
+        runs *= 3
+
+
 @pytest.fixture(scope="module")
 def measured(build_dir, tmp_path_factory):
     """By phase: seconds of its passes alone, without reading and writing, at both sizes."""
@@ -44,19 +56,20 @@ def measured(build_dir, tmp_path_factory):
     plan = folder / "plan.json"
     cleave.Plan(LLAMA.mesh, LLAMA.plan).write(plan)
     opt = build_dir / "bin" / "cleave-opt"
+    sizes = (FEW, FACTOR * FEW)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cleave.ExportNote)
+        files = [cleave.export_spec(LLAMA.make(each, LLAMA.batch, LLAMA.tokens), folder / str(each)) for each in sizes]
     seconds = {}
-    for layers in (FEW, FACTOR * FEW):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", cleave.ExportNote)
-            file = cleave.export_spec(LLAMA.make(layers, LLAMA.batch, LLAMA.tokens), folder / str(layers))
-        for name, passes in large_models.phases(LLAMA, plan).items():
-            target = folder / f"{layers}.{name}.mlirbc"
-            whole = processor_seconds([opt, file, *(f"--{each}" for each in passes), "-o", target])
-            around = processor_seconds([opt, file, "-o", folder / "unchanged.mlirbc"])
-            seconds.setdefault(name, []).append(max(whole - around, 0.0))
-            file = target
-        dry_run = [build_dir / "bin" / "cleave-run", file, "--dry-run"]
-        seconds.setdefault("dry run", []).append(processor_seconds(dry_run))
+    for name, passes in large_models.phases(LLAMA, plan).items():
+        targets = [folder / f"{each}.{name}.mlirbc" for each in sizes]
+        flags = [f"--{each}" for each in passes]
+        seconds[name] = growth(
+            [[opt, file, *flags, "-o", target] for file, target in zip(files, targets)],
+            [[opt, file, "-o", folder / "unchanged.mlirbc"] for file in files],
+        )
+        files = targets
+    seconds["dry run"] = growth([[build_dir / "bin" / "cleave-run", file, "--dry-run"] for file in files])
     return seconds
 
 
@@ -69,8 +82,7 @@ def test_passes_grow_as_the_program_does(measured):
 
 
 def test_quadratic_growth_is_seen(measured):
-    """As if each pass did for each of the layers what it does for all of them; but for those of a constant cost."""
-    quadratic = {
-        name: (few, FACTOR * many) for name, (few, many) in measured.items() if many > SHORT and many > FACTOR / 1.5 * few
-    }
-    assert quadratic and all(grows_too_fast(*times) for times in quadratic.values()), quadratic
+    """If each pass did for each of the layers what it does for all of them, so many times would be found too long. Those
+    of a constant cost, and those that the noise of a start hides, would not."""
+    seen = [name for name, (few, many) in measured.items() if many > SHORT and grows_too_fast(few, FACTOR * many)]
+    assert len(seen) > 1, measured
