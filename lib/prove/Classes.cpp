@@ -4,14 +4,11 @@
 // those at some places on one axis. A value of such a program is one of two things. What the
 // functions of all classes make alike is one value over the rank's place on the axis, as in other
 // programs: class by class it is the same function of the place. What depends on sizes is a value
-// of each class, over the place within the class, so that no place of another class is read.
-// Functions are walked side by side: where ranks communicate, all classes do, and what one of them
-// gets is made of the values of all.
+// of each class, over the place within the class, so that no place of another class is read. How
+// functions are walked stands in ClassWalk.cpp.
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/aten/ops/Random.h"
-#include "dialects/dist/Placed.h"
 #include "dialects/pipeline/Pipeline.h"
 #include "dialects/train/RankClasses.h"
 #include "lib/prove/Prover.h"
@@ -19,19 +16,11 @@
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::prove;
-using dist::Reduction;
 
 bool cleave::prove::hasClasses(ModuleOp module) {
   return llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
     return function->hasAttr(train::kRanksAttrName);
   });
-}
-
-static SmallVector<int64_t> shapeOf(const Tensor &value, const Variables &variables) {
-  SmallVector<int64_t> shape;
-  for (const auto &dim : value.dims)
-    shape.push_back(sizeOf(dim, variables));
-  return shape;
 }
 
 /// The classes, by their places. Fails if the program is none.
@@ -164,20 +153,27 @@ std::optional<dist::Chunk> Prover::chunkIn(const RankClass &of, int64_t whole) {
   return first;
 }
 
+/// A part may begin and end within a run of places that other digits say.
+bool Prover::putInOneDigit(Tensor &value, unsigned dim) {
+  coarsen(terms, value);
+  if (value.dims[dim].size() == 1)
+    return true;
+  int64_t size = sizeOf(value.dims[dim], terms.variables);
+  std::optional<Tensor> one =
+      localEvaluator->putTogether({std::move(value)}, {size}, dim, /*inOneDigit=*/true);
+  if (!one || one->dims[dim].size() != 1)
+    return false;
+  value = std::move(*one);
+  return true;
+}
+
 std::optional<Tensor> Prover::takeChunk(const RankClass &of, Tensor value, unsigned dim) {
   int64_t whole = sizeOf(value.dims[dim], terms.variables);
   std::optional<dist::Chunk> chunk = chunkIn(of, whole);
   if (!chunk || value.rows)
     return std::nullopt;
-  coarsen(terms, value);
-  if (value.dims[dim].size() != 1) {
-    // A part may begin and end within a run of places that other digits say.
-    std::optional<Tensor> one =
-        localEvaluator->putTogether({std::move(value)}, {whole}, dim, /*inOneDigit=*/true);
-    if (!one || one->dims[dim].size() != 1)
-      return std::nullopt;
-    value = std::move(*one);
-  }
+  if (!putInOneDigit(value, dim))
+    return std::nullopt;
   Index place =
       Index(terms.breaks(Lemma::UnevenPart) ? 0 : chunk->offset) + Index::of(of.digit, chunk->size);
   SmallVector<Var, 2> digits;
@@ -186,6 +182,30 @@ std::optional<Tensor> Prover::takeChunk(const RankClass &of, Tensor value, unsig
     place = place + Index::of(digits[0]);
   }
   return takeAt(terms, std::move(value), dim, place, digits);
+}
+
+/// The part of a rank in zeros, where it lies in the whole. No part is larger than the first, so
+/// that all begin at multiples of its size: where what parts are of does not depend on the rank, it
+/// is one value of all ranks, each with the part at its own place.
+std::optional<Tensor> Prover::putInZeros(const RankClass &of, Tensor value, unsigned dim,
+                                         int64_t whole) {
+  std::optional<dist::Chunk> chunk = chunkIn(of, whole);
+  int64_t size = sizeOf(value.dims[dim], terms.variables);
+  int64_t largest = dist::chunkOf(whole, axes[classAxis].size, 0).size;
+  if (!chunk || chunk->size != size || chunk->offset != largest * of.first || value.rows ||
+      (size > 1 && !putInOneDigit(value, dim)))
+    return std::nullopt;
+  Var place = terms.variables.make(whole);
+  Index offset(terms.breaks(Lemma::PartInZeros) ? 0 : chunk->offset);
+  value = takeAt(terms, std::move(value), dim,
+                 Index::of(place) - offset - Index::of(of.digit, size), {place});
+  if (terms.mentions(value.meaning, of.digit))
+    return std::nullopt;
+  Index within = Index::of(place) - Index::of(axes[classAxis].digits[0], largest);
+  for (Summand &summand : value.meaning)
+    summand.guards.push_back({within, 0, largest});
+  value.meaning = terms.normalize(std::move(value.meaning));
+  return value;
 }
 
 std::optional<Tensor> Prover::toClass(const RankClass &of, Tensor value,
@@ -267,7 +287,7 @@ bool Prover::readClassArgument(const RankClass &of, mlir::Value argument, String
     localValues[argument] = std::move(*part);
     ownValues.insert(argument);
   }
-  if (shapeOf(localValues[argument], terms.variables) != type.getShape())
+  if (!hasShape(localValues[argument], type.getShape(), terms.variables))
     return refuse("has another size in '" + function.getName() + "' than its ranks have");
   return true;
 }
@@ -289,290 +309,4 @@ void Prover::readClassArguments() {
         if (!readClassArgument(of, argument, name, placement, part.function))
           return;
       }
-}
-
-//===----------------------------------------------------------------------===//
-// The walk
-//===----------------------------------------------------------------------===//
-
-static bool isAlong(Operation *op, StringRef axis) {
-  auto names = op->getAttrOfType<ArrayAttr>("axes");
-  return names && llvm::any_of(names.getAsRange<StringAttr>(),
-                               [&](StringAttr name) { return name == axis; });
-}
-
-/// Whether what a rank gets is made of what ranks of other classes have.
-bool Prover::crossesClasses(Operation *op) {
-  return !isa<dist::AxisIndexOp>(op) && isAlong(op, axes[classAxis].name);
-}
-
-void Prover::setOpaque(RankClass &of, Operation *op, const Twine &why) {
-  unknowns[op] = why.str();
-  for (OpResult result : op->getResults()) {
-    localValues[result] = of.evaluator->opaque(result.getType());
-    ownValues.insert(result);
-  }
-}
-
-void Prover::evaluateInClass(RankClass &of, Operation *op) {
-  bool isOwn = llvm::any_of(op->getOperands(),
-                            [&](mlir::Value operand) { return ownValues.contains(operand); });
-  auto convert = dyn_cast<dist::ConvertOp>(op);
-  bool isOnAxis = convert && convert.getAxis() == axes[classAxis].name;
-  // Parts of one size are those of any program.
-  std::optional<int64_t> sliced = isOnAxis ? convert.getSlicedDim() : std::nullopt;
-  bool isUneven =
-      sliced &&
-      tensorOf(op->getOperand(0).getType()).getDimSize(*sliced) % axes[classAxis].size != 0;
-  if (isOnAxis && (isOwn || isUneven)) {
-    // A class has its own part of what all ranks have; else only the type changes.
-    std::optional<int64_t> dim = convert.getSlicedDim();
-    if (convert.getDestination().isPartial() || (dim && !convert.getSource().isSameOnAllRanks()))
-      return setOpaque(of, op, "its ranks have parts of different sizes");
-    Tensor value = localValues[op->getOperand(0)];
-    if (dim && !isOwn) {
-      std::optional<Tensor> part = takeChunk(of, std::move(value), *dim);
-      RankedTensorType type = tensorOf(op->getResult(0).getType());
-      if (!part || ArrayRef<int64_t>(shapeOf(*part, terms.variables)) != type.getShape())
-        return setOpaque(of, op, "the rank's part is not understood");
-      value = std::move(*part);
-      Substitution digits;
-      digits[axes[classAxis].digits[0]] = Index(of.first) + Index::of(of.digit);
-      substitute(value.meaning, digits);
-    } else if (dim) {
-      return setOpaque(of, op, "its ranks have parts of different sizes");
-    }
-    localValues[op->getResult(0)] = std::move(value);
-    ownValues.insert(op->getResult(0));
-    return;
-  }
-  if (isOwn && isa<aten::RandomOpInterface>(op))
-    return setOpaque(of, op, "its ranks draw parts of different sizes");
-  std::vector<Tensor> own;
-  SmallVector<const Tensor *> operands;
-  own.reserve(op->getNumOperands());
-  for (mlir::Value operand : op->getOperands()) {
-    own.push_back(isOwn ? valueIn(of, operand) : localValues[operand]);
-    operands.push_back(&own.back());
-  }
-  std::string unknown;
-  std::vector<Tensor> made =
-      (isOwn ? *of.evaluator : *localEvaluator).evaluate(op, operands, unknown);
-  if (!unknown.empty())
-    unknowns[op] = unknown;
-  if (isOwn && llvm::any_of(made, [](const Tensor &value) { return bool(value.rows); }))
-    return setOpaque(of, op, "rows in an order of parts of different sizes");
-  for (auto [result, value] : llvm::zip(op->getResults(), made)) {
-    localValues[result] = std::move(value);
-    if (isOwn)
-      ownValues.insert(result);
-  }
-}
-
-/// Parts of all classes, one after the other.
-std::optional<Tensor> Prover::gatherClasses(ArrayRef<mlir::Value> values, unsigned dim,
-                                            int64_t whole) {
-  std::vector<Tensor> parts;
-  SmallVector<int64_t> sizes;
-  for (auto [each, value] : llvm::zip(classes, values)) {
-    std::optional<dist::Chunk> chunk = chunkIn(each, whole);
-    if (!chunk || tensorOf(value.getType()).getDimSize(dim) != chunk->size)
-      return std::nullopt;
-    Tensor part = withOwnDigits(terms, valueIn(each, value));
-    Var place = terms.variables.make(each.count);
-    Substitution digits;
-    digits[each.digit] = Index::of(place);
-    substitute(part.meaning, digits);
-    if (each.count > 1)
-      part.dims[dim].insert(part.dims[dim].begin(), place);
-    coarsen(terms, part);
-    parts.push_back(std::move(part));
-    sizes.push_back(chunk->size * each.count);
-  }
-  return localEvaluator->putTogether(std::move(parts), sizes, dim);
-}
-
-/// What all ranks along the op's axes have, joined as it says, with the dimension of which each
-/// then takes its part.
-std::optional<Tensor> Prover::joinClasses(ArrayRef<Operation *> ops, unsigned result,
-                                          std::optional<int64_t> &scattered) {
-  Operation *first = ops.front();
-  SmallVector<mlir::Value> operands;
-  for (Operation *op : ops)
-    operands.push_back(op->getOperand(result));
-  SmallVector<Axis> along;
-  auto names = first->getAttrOfType<ArrayAttr>("axes");
-  for (auto name : names.getAsRange<StringAttr>())
-    if (const Axis *axis = localEvaluator->findAxis(name))
-      along.push_back(*axis);
-  if (along.size() != names.size())
-    return std::nullopt;
-  bool isOne = along.size() == 1;
-  auto gather = [&](int64_t dim) {
-    int64_t whole = 0;
-    for (auto [each, operand] : llvm::zip(classes, operands))
-      whole += each.count * tensorOf(operand.getType()).getDimSize(dim);
-    return isOne ? gatherClasses(operands, dim, whole) : std::nullopt;
-  };
-  if (auto op = dyn_cast<dist::AllGatherOp>(first))
-    return gather(op.getDim());
-  if (auto op = dyn_cast<dist::AllToAllOp>(first)) {
-    scattered = op.getSplit();
-    return op.getSplit() != op.getConcat() ? gather(op.getConcat()) : std::nullopt;
-  }
-  auto reduction = first->getAttrOfType<dist::ReductionAttr>("reduction");
-  if (!reduction || !isa<dist::AllReduceOp, dist::ReduceScatterOp>(first) ||
-      (reduction.getKind() != Reduction::Sum && reduction.getKind() != Reduction::Avg))
-    return std::nullopt;
-  if (auto op = dyn_cast<dist::ReduceScatterOp>(first)) {
-    scattered = op.getDim();
-    if (!isOne)
-      return std::nullopt;
-  }
-  std::optional<Tensor> value = valueByPlace(operands);
-  return value ? localEvaluator->reduce(*value, reduction, along) : std::nullopt;
-}
-
-void Prover::crossClasses(ArrayRef<Operation *> ops) {
-  Operation *first = ops.front();
-  bool isSame = true, isAlike = true;
-  for (unsigned i = 0; i < first->getNumOperands(); ++i) {
-    SmallVector<mlir::Value> operands;
-    for (Operation *op : ops)
-      operands.push_back(op->getOperand(i));
-    isSame &= isSameInAll(operands);
-  }
-  for (unsigned i = 0; i < first->getNumResults(); ++i)
-    for (Operation *op : ops)
-      isAlike &= op->getResult(i).getType() == first->getResult(i).getType();
-  if (isSame && isAlike) {
-    evaluateInClass(classes[0], first);
-    for (Operation *op : ArrayRef(ops).drop_front())
-      for (auto [from, to] : llvm::zip(first->getResults(), op->getResults())) {
-        // Not at once: the map may grow.
-        Tensor value = localValues[from];
-        localValues[to] = std::move(value);
-      }
-    return;
-  }
-  for (unsigned i = 0; i < first->getNumResults(); ++i) {
-    std::optional<int64_t> scattered;
-    std::optional<Tensor> joined = joinClasses(ops, i, scattered);
-    for (auto [each, op] : llvm::zip(classes, ops)) {
-      std::optional<Tensor> value = joined;
-      bool isOwn = scattered.has_value();
-      if (value && scattered)
-        value = takeChunk(each, std::move(*value), *scattered);
-      RankedTensorType type = tensorOf(op->getResult(i).getType());
-      if (!value || ArrayRef<int64_t>(shapeOf(*value, terms.variables)) != type.getShape()) {
-        unknowns[op] = "parts of different sizes are not understood here";
-        value = each.evaluator->opaque(type);
-        isOwn = true;
-      }
-      value->meaning = terms.normalize(std::move(value->meaning));
-      coarsen(terms, *value);
-      localValues[op->getResult(i)] = std::move(*value);
-      if (isOwn)
-        ownValues.insert(op->getResult(i));
-    }
-  }
-}
-
-void Prover::walkClasses() {
-  std::vector<llvm::StringMap<mlir::Value>> returned(classes.size());
-  for (unsigned number = 0; number < localParts.size(); ++number) {
-    std::vector<Block::iterator> next;
-    for (auto [each, passedOn] : llvm::zip(classes, returned)) {
-      func::FuncOp function = each.parts[number].function;
-      next.push_back(function.front().begin());
-      for (BlockArgument argument : function.getArguments()) {
-        train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
-        if (!passesOn(role))
-          continue;
-        mlir::Value source = passedOn.lookup(nameOf(role));
-        localValues[argument] =
-            source ? localValues[source] : each.evaluator->opaque(argument.getType());
-        if (!source || ownValues.contains(source))
-          ownValues.insert(argument);
-        if (source)
-          passed[argument] = source;
-      }
-    }
-    while (true) {
-      SmallVector<Operation *> ops;
-      for (auto [each, op] : llvm::zip(classes, next)) {
-        for (; !op->hasTrait<OpTrait::IsTerminator>() && !crossesClasses(&*op); ++op) {
-          if (terms.isLate())
-            return;
-          evaluateInClass(each, &*op);
-        }
-        ops.push_back(&*op++);
-      }
-      // Else ranks would wait for each other.
-      for (Operation *op : ops)
-        if (op->getName() != ops[0]->getName() ||
-            op->getPropertiesAsAttribute() != ops[0]->getPropertiesAsAttribute() ||
-            op->getNumOperands() != ops[0]->getNumOperands())
-          return outOfScope("ranks with parts of different sizes communicate in different orders");
-      if (ops[0]->hasTrait<OpTrait::IsTerminator>()) {
-        returnFromClasses(number, ops, returned);
-        break;
-      }
-      crossClasses(ops);
-    }
-  }
-}
-
-void Prover::returnFromClasses(unsigned number, ArrayRef<Operation *> ends,
-                               std::vector<llvm::StringMap<mlir::Value>> &returned) {
-  Part part = localParts[number];
-  for (unsigned i = 0; i < ends[0]->getNumOperands(); ++i) {
-    train::RoleAttr role = train::getResultRole(part.function, i);
-    for (auto [end, passedOn] : llvm::zip(ends, returned))
-      if (passesOn(role))
-        passedOn[nameOf(role)] = end->getOperand(i);
-    if (passesOn(role))
-      continue;
-    if (isStageSum(role))
-      return outOfScope("ranks with parts of different sizes make terms of stage sums");
-    Result result{part, i, ends[0]->getOperand(i), role, resultPlacement(part.function, i)};
-    for (const RankClass &each : classes)
-      if (resultPlacement(each.parts[number].function, i) != result.placement)
-        return outOfScope("'" + nameOf(role) +
-                          "' lies in one way on some ranks and in another on " + "others");
-    for (Operation *end : ends)
-      result.byClass.push_back(end->getOperand(i));
-    results.push_back(std::move(result));
-  }
-}
-
-/// Whether a result that the functions of all classes return is right on the ranks of each.
-bool Prover::isRightInClasses(const Result &result, Finding &finding) {
-  std::optional<dist::AxisPlacement> on =
-      result.placement ? result.placement.get(axes[classAxis].name) : std::nullopt;
-  bool isCut = on && !on->isSameOnAllRanks() && !on->isShard();
-  if (isCut || isSameInAll(result.byClass)) {
-    std::optional<Tensor> value = valueByPlace(result.byClass);
-    if (!value)
-      return false;
-    std::optional<Tensor> wanted = expect(result, *value, finding.relation, &finding.isNew);
-    if (wanted && areEqual(terms, *value, *wanted))
-      return true;
-    if (wanted)
-      explain(*value, *wanted, result, finding);
-    if (wanted || isCut)
-      return false;
-  }
-  for (auto [each, returned] : llvm::zip(classes, result.byClass)) {
-    Tensor value = valueIn(each, returned);
-    std::optional<Tensor> wanted = expect(result, value, finding.relation, &finding.isNew, &each);
-    if (wanted && areEqual(terms, value, *wanted))
-      continue;
-    finding.function =
-        cast<func::FuncOp>(mlir::Value(returned).getParentRegion()->getParentOp()).getName().str();
-    if (wanted)
-      explain(value, *wanted, result, finding);
-    return false;
-  }
-  return true;
 }

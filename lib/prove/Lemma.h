@@ -129,6 +129,7 @@ namespace cleave::prove {
   X(Gather, "gather", "gathered parts lie in the order of the ranks' places")                      \
   X(Shard, "shard", "a rank's part is that at its place")                                          \
   X(UnevenPart, "uneven-part", "parts of different sizes lie one after the other")                  \
+  X(PartInZeros, "part-in-zeros", "a rank's part in zeros lies where it does in the whole")      \
   X(ValueInClass, "value-in-class", "what all classes of ranks make alike is taken at a class's places") \
   X(SameInClasses, "same-in-classes", "only what all classes of ranks make alike is one value of all") \
   X(ClassByPlace, "class-by-place", "what classes of ranks make is what the rank of each place does") \

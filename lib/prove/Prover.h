@@ -168,8 +168,8 @@ private:
                    mlir::func::FuncOp function);
   std::optional<Tensor> toWhole(Tensor value, dist::PlacementAttr placement);
 
-  // Of ranks with parts of different sizes (Classes.cpp): the axis on which classes are, and the
-  // values that are not one function of the place on it.
+  // Of ranks with parts of different sizes (Classes.cpp, ClassWalk.cpp): the axis on which classes
+  // are, and the values that are not one function of the place on it.
   std::deque<RankClass> classes;
   size_t classAxis = 0;
   llvm::DenseSet<mlir::Value> ownValues;
@@ -183,11 +183,14 @@ private:
   bool isSameInAll(llvm::ArrayRef<mlir::Value> values);
   std::optional<Tensor> valueByPlace(llvm::ArrayRef<mlir::Value> values);
   std::optional<dist::Chunk> chunkIn(const RankClass &of, int64_t whole);
+  bool putInOneDigit(Tensor &value, unsigned dim);
   /// The part of a whole along a dimension, and by a placement, that a rank of the class has.
   std::optional<Tensor> takeChunk(const RankClass &of, Tensor value, unsigned dim);
   std::optional<Tensor> toClass(const RankClass &of, Tensor value, dist::PlacementAttr placement);
+  std::optional<Tensor> putInZeros(const RankClass &of, Tensor value, unsigned dim, int64_t whole);
   bool crossesClasses(mlir::Operation *op);
   void setOpaque(RankClass &of, mlir::Operation *op, const llvm::Twine &why);
+  bool convertInClass(RankClass &of, dist::ConvertOp op, bool isOwn);
   void evaluateInClass(RankClass &of, mlir::Operation *op);
   std::optional<Tensor> gatherClasses(llvm::ArrayRef<mlir::Value> values, unsigned dim,
                                       int64_t whole);

@@ -33,6 +33,13 @@ int64_t cleave::prove::sizeOf(ArrayRef<Var> digits, const Variables &variables) 
   return size;
 }
 
+bool cleave::prove::hasShape(const Tensor &value, ArrayRef<int64_t> shape,
+                             const Variables &variables) {
+  return llvm::equal(value.dims, shape, [&](ArrayRef<Var> dim, int64_t size) {
+    return sizeOf(dim, variables) == size;
+  });
+}
+
 Tensor cleave::prove::withOwnDigits(Terms &terms, Tensor value) {
   Substitution digits;
   for (auto &dim : value.dims)

@@ -32,6 +32,8 @@ llvm::SmallVector<llvm::SmallVector<Var, 2>, 4> makeDims(Terms &terms,
 Index placeIn(llvm::ArrayRef<Var> digits, const Variables &variables);
 /// How many places these digits have.
 int64_t sizeOf(llvm::ArrayRef<Var> digits, const Variables &variables);
+/// Whether it has as many places in each dimension.
+bool hasShape(const Tensor &value, llvm::ArrayRef<int64_t> shape, const Variables &variables);
 /// The same tensor, over digits of its own: views of one value share theirs.
 Tensor withOwnDigits(Terms &terms, Tensor value);
 /// The meaning over new digits in the place of these.
