@@ -120,6 +120,10 @@ cost::OpWork aten::describeWork(Operation *op) {
       if (rows > 0 && columns > 0)
         work.tiles =
             static_cast<double>(query.getNumElements()) / (rows * columns) * std::ceil(rows / 128);
+      // Outputs, and their gradients, are as deep as values.
+      double values = static_cast<double>((isBackward ? first : result).getShape().back());
+      if (columns + values > 0)
+        work.rate = cost::rateOfHeads((columns + values) / 2, isBackward);
     }
     work.kernels = isBackward ? 3 : 1;
     return work;

@@ -12,9 +12,6 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::backward;
 
-/// How many times slower links between devices are than their memory.
-static constexpr double kLinkFactor = 8;
-
 int64_t cleave::backward::timeOfRecomputing(Operation *op) {
   bool isView = llvm::all_of(op->getResults(), [&](OpResult result) {
     return memory::getSharedOperand(op, result.getResultNumber()).has_value();
@@ -23,7 +20,7 @@ int64_t cleave::backward::timeOfRecomputing(Operation *op) {
     return 0;
   double time = aten::estimateCost(op);
   if (isa<dist::CommunicationOpInterface>(op))
-    time *= kLinkFactor;
+    time *= cost::nominalLinkFactor;
   return std::max<int64_t>(1, static_cast<int64_t>(time));
 }
 

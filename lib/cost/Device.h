@@ -46,6 +46,8 @@ struct Device {
 /// moves so many bytes a second, and computes 32 operations in the time of a byte (between a core's
 /// and an accelerator's balance: only the ratio of products to all else depends on it).
 Device makeNominalDevice(double memoryBandwidth);
+/// How many times slower than its memory the links of such a device are.
+constexpr double nominalLinkFactor = 8;
 
 /// Reads a file of {"device", "relative", "facts": {...}, "constants": {...}}; names of
 /// constants that it leaves out are added to `missing`. The fact "flops_32bit" may be left out.

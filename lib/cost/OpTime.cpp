@@ -60,7 +60,8 @@ double cleave::cost::timeOf(const Device &device, const MatrixProduct &product) 
   return std::max(best, timeOfBytes(device, product.bytes()));
 }
 
-double cleave::cost::attentionTime(const Device &device, double flops, double tiles, Width width) {
+double cleave::cost::attentionTime(const Device &device, double flops, double tiles, Width width,
+                                   double rate) {
   double peak = width == Width::Bits32 ? device.flops32 : device.flops16;
   double idle = 1;
   if (tiles > 0 && device.processors > 0) {
@@ -70,7 +71,16 @@ double cleave::cost::attentionTime(const Device &device, double flops, double ti
     if (waves <= 4)
       idle = waves * device.processors / tiles;
   }
-  return flops * idle / (peak * device.attentionEfficiency);
+  if (device.processors == 0)
+    rate = 1;
+  return flops * idle / (peak * device.attentionEfficiency * rate);
+}
+
+double cleave::cost::rateOfHeads(double depth, bool isBackward) {
+  constexpr double kUsual = 128;
+  // The depth of a head whose products take as long as its softmax.
+  double softmax = isBackward ? 32 : 128;
+  return std::min(1.0, (1 + softmax / kUsual) / (1 + softmax / depth));
 }
 
 double cleave::cost::timeOfBytes(const Device &device, double bytes) {

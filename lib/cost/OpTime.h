@@ -33,8 +33,18 @@ double timeOf(const Device &device, const MatrixProduct &product);
 double reachedFlops(const Device &device, Width width);
 
 /// Fused (flash) attention: never slower than its operations at the reached rate allow, by tiles of
-/// 128 queries; `flops` counts the pairs of positions that are not masked.
-double attentionTime(const Device &device, double flops, double tiles, Width width = Width::Bits16);
+/// 128 queries; `flops` counts the pairs of positions that are not masked, and `rate` is the part
+/// of the reached rate that a kernel for such heads has, on a device with processors of which tiles
+/// are known.
+double attentionTime(const Device &device, double flops, double tiles, Width width = Width::Bits16,
+                     double rate = 1);
+
+/// The rate of fused attention with heads of this depth (the mean of queries' and values'), as a
+/// part of that with the usual 128: a pair's softmax takes as long whatever its depth. On an H100,
+/// cuDNN's forward has two thirds of its rate left where heads are 64 deep, and its backward five
+/// sixths (arXiv 2407.08608, figures 5 and 6); FlashAttention's forward on a B200 has two thirds as
+/// well (its pull request 2605).
+double rateOfHeads(double depth, bool isBackward);
 
 /// A kernel that moves bytes and computes next to nothing.
 double timeOfBytes(const Device &device, double bytes);

@@ -13,7 +13,7 @@ double cleave::cost::timeOf(const Cluster &cluster, const OpWork &op, const Grou
   case OpWork::Product:
     return timeOf(cluster.device, op.product);
   case OpWork::Attention:
-    return std::max(attentionTime(cluster.device, op.flops, op.tiles, op.width),
+    return std::max(attentionTime(cluster.device, op.flops, op.tiles, op.width, op.rate),
                     timeOfBytes(cluster.device, op.bytes));
   case OpWork::Communication:
     break;

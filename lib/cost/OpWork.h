@@ -16,6 +16,8 @@ struct OpWork {
   /// Of attention: operations on pairs of positions that are not masked, the part of all pairs that
   /// these are, and blocks of 128 queries.
   double flops = 0, unmasked = 1, tiles = 0;
+  /// Of attention: its kernel's rate, as a part of the device's best one.
+  double rate = 1;
   Width width = Width::Bits16;
   /// Of `Bytes`, what `timeOf` of collectives says of `Communication`, and what `Attention` takes
   /// and gives, which it is never faster than.

@@ -45,7 +45,7 @@ double cleave::plan::leastSeconds(const cost::Device &device, const cost::OpWork
     return ::leastSeconds(device, op.product, parts) + launched;
   case cost::OpWork::Attention:
     // Without tiles none are idle.
-    return cost::attentionTime(device, op.flops / parts, /*tiles=*/0, op.width) + launched;
+    return cost::attentionTime(device, op.flops / parts, /*tiles=*/0, op.width, op.rate) + launched;
   case cost::OpWork::Bytes:
     return cost::timeOfBytes(device, op.bytes / parts) + launched;
   case cost::OpWork::Communication:

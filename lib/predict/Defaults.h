@@ -21,7 +21,8 @@ struct Software {
   double overlapsGradients = 0;
   /// The part of tensor-parallel collectives that runs beside the products around them.
   double overlapsTensor = 0;
-  /// The same of the exchanges between experts, which run beside another microbatch's layers.
+  /// The same of the exchanges between experts, which run beside another microbatch's layers, but
+  /// for those of the microbatches that a schedule begins and ends with.
   double overlapsExperts = 0;
   /// Each stage has as many layers as the first one, which also has the embedding; the last has
   /// what is left.
@@ -59,10 +60,10 @@ struct Software {
   double waitsExperts = 0;
   /// Tokens are exchanged once for each of their experts, not once for all on a rank or a node.
   double repeatsTokens = 0;
-  /// Read in Megatron-Core's flexible dispatcher; and where tokens are exchanged once for each
-  /// expert: counted by running Megatron-Core's router and dispatcher of all-to-all (August 2026),
-  /// fused ops as one kernel each.
-  Dispatcher flexible = {11, 6, 4, 4}, repeated = {25, 11, 7, 9};
+  /// Counted by running Megatron-Core's router and dispatcher of all-to-all (August 2026), fused
+  /// ops as one kernel each: where tokens are exchanged once for each expert; and the same router
+  /// with what is read in HybridEP, which lays tokens in order and back by one kernel each.
+  Dispatcher flexible = {13, 11, 2, 2}, repeated = {25, 11, 7, 9};
   /// The backward computes them once more, so that they need not be kept: norms; the experts'
   /// activation; the second products of low-rank projections.
   double recomputesNorms = 0, recomputesActivation = 0, recomputesProjections = 0;

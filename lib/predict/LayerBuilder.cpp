@@ -29,17 +29,6 @@ void LayerBuilder::residual() {
     keep(size);
 }
 
-/// The rate of fused attention with heads that are shorter than the usual 128: a pair's softmax
-/// takes as long whatever its depth. On an H100, cuDNN's forward has two thirds of its rate left
-/// where heads are 64 deep, and its backward five sixths (arXiv 2407.08608, figures 5 and 6);
-/// FlashAttention's forward on a B200 has two thirds as well (its pull request 2605).
-///
-/// `softmax` is the depth of a head whose products take as long as its softmax.
-static double rateOfHeads(double depth, double softmax) {
-  constexpr double kUsual = 128;
-  return std::min(1.0, (1 + softmax / kUsual) / (1 + softmax / depth));
-}
-
 /// Scores, softmax and the product with the values, of the heads of a rank.
 void LayerBuilder::attention() {
   double sequence = static_cast<double>(layout.sequence);
@@ -57,12 +46,12 @@ void LayerBuilder::attention() {
     op.unmasked = pairs / size;
     op.tiles = shape.microBatch * heads * std::ceil(rows / 128);
     double mean = (depth + head) / 2;
-    op.rate = layout.software.attentionRate * rateOfHeads(mean, /*softmax=*/128);
+    op.rate = layout.software.attentionRate * cost::rateOfHeads(mean, /*isBackward=*/false);
     op.kernels = 1;
     layer.forward.push_back(op);
     layer.again.push_back(op);
     op.flops *= 2.5;
-    op.rate = layout.software.attentionRate * rateOfHeads(mean, /*softmax=*/32);
+    op.rate = layout.software.attentionRate * cost::rateOfHeads(mean, /*isBackward=*/true);
     op.kernels = 3;
     layer.backward.push_back(op);
     layer.savedBytes += 2 * tokens * queries;

@@ -36,8 +36,6 @@ struct LayerOp : cost::OpWork {
   double waits = 0;
   /// It is replayed as part of a graph: the host does not launch it.
   bool replayed = false;
-  /// Of attention: its kernel's rate, as a part of the device's best one.
-  double rate = 1;
 
   LayerOp(Kind kind) { this->kind = kind; }
 };

@@ -101,7 +101,8 @@ void Step::makeStages() {
   groups[size_t(Axis::Context)] = {context, tensor};
   groups[size_t(Axis::Expert)] = {layout.expert, 1};
   groups[size_t(Axis::Data)] = {data * context, tensor};
-  Shape shape{&layout, double(layout.microBatch), double(tensor)};
+  double near = cluster.levels.size() > 1 ? double(cluster.levels[0].size) : 0;
+  Shape shape{&layout, double(layout.microBatch), double(tensor), near};
   size_t count = size_t(layout.pipeline * layout.chunks);
   stages.assign(count, StageTime());
 

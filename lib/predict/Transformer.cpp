@@ -180,6 +180,49 @@ LayerClass predict::getDenseLayer(const Shape &shape, double ffn) {
   return b.layer;
 }
 
+/// The part of the exchanges that runs beside another microbatch's layers: not of the microbatches
+/// that a rank begins with, before the first backward, and ends with. An interleaved schedule's
+/// rank r of p has 2 (p - 1 - r) + (chunks - 1) p + 1 such forwards of a chunk, in the mean p *
+/// chunks; a single stage has one (Megatron-Core's schedules.py and combined_1f1b.py).
+static double overlapOfExchanges(const Layout &layout) {
+  double microbatches = static_cast<double>(std::max<int64_t>(layout.microbatches, 1));
+  double alone = std::min(1.0, static_cast<double>(layout.pipeline) / microbatches);
+  return layout.software.overlapsExperts * (1 - alone);
+}
+
+/// Tokens go to the ranks of their experts and back, gradients in the backward. With a token go the
+/// shares that experts have in it, and their gradients come back: where it goes once for each
+/// expert, in messages of their own; else (DeepEP's branch hybrid-ep) those of all experts of
+/// a node, and every rank is told first where all tokens go.
+static void addExchanges(LayerBuilder &b, double own) {
+  const Layout &layout = b.layout;
+  double experts = static_cast<double>(layout.experts);
+  double chosen = static_cast<double>(layout.expertsPerToken);
+  double ranks = static_cast<double>(layout.expert);
+  double overlap = overlapOfExchanges(layout);
+  bool repeats = layout.software.repeatsTokens > 0;
+  auto exchange = [&](Pass &pass, double bytes) {
+    b.communicate(pass, Collective::AllToAll, Axis::Expert, bytes, overlap);
+    pass.back().copies = repeats ? 0 : chosen;
+  };
+  LayerClass &layer = b.layer;
+  if (repeats) {
+    double bytes = 2 * own * chosen * b.hidden, shares = 4 * own * chosen;
+    for (double each : {bytes, shares, bytes})
+      exchange(layer.forward, each);
+    for (double each : {bytes, bytes, shares})
+      exchange(layer.backward, each);
+    return;
+  }
+  b.communicate(layer.forward, Collective::AllGather, Axis::Expert, own * experts * ranks, overlap);
+  double nodes = b.shape.near > 0 ? std::max(ranks / b.shape.near, 1.0) : 1;
+  double bytes = 2 * own * b.hidden, shares = 4 * own * experts / nodes;
+  exchange(layer.forward, bytes + shares);
+  exchange(layer.forward, bytes);
+  exchange(layer.backward, bytes);
+  exchange(layer.backward, bytes + shares);
+}
+
 LayerClass predict::getExpertLayer(const Shape &shape) {
   LayerBuilder b(shape);
   const Layout &layout = b.layout;
@@ -204,12 +247,7 @@ LayerClass predict::getExpertLayer(const Shape &shape) {
   double bytes = 2 * own * chosen * b.hidden;
   if (layout.software.waitsExperts > 0)
     b.layer.forward.back().waits = 1;
-  for (Pass *pass : {&b.layer.forward, &b.layer.backward})
-    for (int i = 0; i < 2; ++i) {
-      b.communicate(*pass, Collective::AllToAll, Axis::Expert, repeats ? bytes : 2 * own * b.hidden,
-                    layout.software.overlapsExperts);
-      pass->back().copies = repeats ? 0 : chosen;
-    }
+  addExchanges(b, own);
   // Sorted by expert, and back: by the kernels that exchange them, or by rank, then by expert.
   double passes = repeats ? 6 : 4;
   b.moved(passes * bytes, passes * bytes, dispatcher.sortKernels, dispatcher.sortBackwardKernels);

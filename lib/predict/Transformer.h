@@ -13,6 +13,8 @@ struct Shape {
   const Layout *layout;
   double microBatch = 1;
   double tensor = 1;
+  /// Ranks that the innermost links connect, where there are others; 0: all.
+  double near = 0;
 
   double tokens() const;
 };

@@ -13,7 +13,22 @@
 // Rows that ranks exchange leave the node as in any exchange between all: of 512 bytes those for two of four ranks.
 // RUN: cleave-sim %t/rows.mlir --cluster=%t/nodes.json | FileCheck %s --check-prefix=ROWS
 // ROWS: makespan 6.000
+// Attention on a device with processors: heads of 8 leave the forward (1 + 1) / (1 + 128 / 8) of its rate, 2048 operations in
+// 17.408 ms, and the backward (1 + 0.25) / (1 + 32 / 8), 5120 in 20.48 ms; four kernels.
+// RUN: sed 's/"processors": 0/"processors": 1/' %t/device.json > %t/cores/device.json
+// RUN: cp %t/link.json %t/cluster.json %t/cores
+// RUN: cleave-sim %t/cores/attention.mlir --cluster=%t/cores/cluster.json | FileCheck %s --check-prefix=HEADS
+// HEADS: makespan 37.928
 
+//--- cores/attention.mlir
+func.func @forward_0(
+    %q: tensor<1x1x4x8xf32> {train.role = #train.role<input "q">}, %k: tensor<1x1x16x8xf32> {train.role = #train.role<input "k">})
+    -> (tensor<1x1x4x8xf32> {train.role = #train.role<output "0">}) attributes {train.phase = #train.phase<forward>, train.stage = 0} {
+  %0:2 = aten._scaled_dot_product_flash_attention_for_cpu(%q, %k, %k) : (tensor<1x1x4x8xf32>, tensor<1x1x16x8xf32>, tensor<1x1x16x8xf32>) -> (tensor<1x1x4x8xf32>, tensor<1x1x4xf32>)
+  %1:3 = aten._scaled_dot_product_flash_attention_for_cpu_backward(%0#0, %q, %k, %k, %0#0, %0#1, dropout_p = 0.0, is_causal = false) : (tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>, tensor<1x1x16x8xf32>, tensor<1x1x16x8xf32>, tensor<1x1x4x8xf32>, tensor<1x1x4xf32>) -> (tensor<1x1x4x8xf32>, tensor<1x1x16x8xf32>, tensor<1x1x16x8xf32>)
+  return %1#0 : tensor<1x1x4x8xf32>
+}
+pipeline.schedule @step "serve" ranks 1 stages 1 microbatches 1 topology loop forward_only transfers implied { rank 0: F0.0 }
 //--- device.json
 {"device": "chip", "facts": {"processors": 0, "memory_bytes": 1e9, "memory_bandwidth": 1e6, "flops_16bit": 1e6, "flops_8bit": 0, "flops_4bit": 0, "flops_32bit": 1e6},
  "constants": {"matrix_efficiency_16bit": 1, "matrix_efficiency_8bit": 1, "matrix_efficiency_4bit": 1, "attention_efficiency": 1, "memory_efficiency": 1,

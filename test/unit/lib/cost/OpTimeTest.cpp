@@ -77,11 +77,21 @@ TEST(OpTime, AttentionByOperationsAndByTilesIfFew) {
   EXPECT_DOUBLE_EQ(attentionTime(device, 1e12, 50), 8);
 }
 
+TEST(OpTime, ShortHeadsLeavePartOfTheRate) {
+  EXPECT_DOUBLE_EQ(rateOfHeads(64, /*isBackward=*/false), 2.0 / 3);
+  EXPECT_DOUBLE_EQ(rateOfHeads(64, /*isBackward=*/true), 5.0 / 6);
+  EXPECT_EQ(rateOfHeads(128, /*isBackward=*/false), 1);
+  EXPECT_EQ(rateOfHeads(192, /*isBackward=*/true), 1);
+  Device device = makeDevice();
+  EXPECT_DOUBLE_EQ(attentionTime(device, 1e12, 1000, Width::Bits16, 0.25), 4);
+}
+
 TEST(OpTime, WithoutProcessorsOnlyOperationsAndBytesCount) {
   Device device = makeDevice();
   device.processors = 0;
   EXPECT_DOUBLE_EQ(timeOf(device, {1, 3, 5, 7, Width::Bits16}), 2.0 * 3 * 5 * 7 / 1e12);
   EXPECT_DOUBLE_EQ(attentionTime(device, 1e12, 50), 1);
+  EXPECT_DOUBLE_EQ(attentionTime(device, 1e12, 50, Width::Bits16, 0.5), 1);
   device.memoryBandwidth = 1;
   EXPECT_DOUBLE_EQ(timeOf(device, {1, 3, 5, 7, Width::Bits16}), 2 * (3 * 7 + 7 * 5 + 3 * 5));
 }

@@ -131,6 +131,59 @@ TEST_F(LayersTest, ADispatcherHasItsOwnSmallKernels) {
   EXPECT_EQ(backward(), (More{0, 0, 4}));
 }
 
+TEST_F(LayersTest, SharesGoWithTokens) {
+  auto exchanged = [&](double near) {
+    LayerClass layer = getExpertLayer({&layout, 1, 1, near});
+    std::vector<std::pair<cost::Collective, double>> bytes;
+    for (const Pass *pass : {&layer.forward, &layer.backward})
+      for (const LayerOp &op : *pass)
+        if (op.kind == LayerOp::Communication)
+          bytes.emplace_back(op.collective, op.bytes);
+    return bytes;
+  };
+  constexpr auto gather = cost::Collective::AllGather, all = cost::Collective::AllToAll;
+  using Expected = std::vector<std::pair<cost::Collective, double>>;
+  const double token = 2 * tokens * hidden, experts = 4, map = 2 * tokens * experts;
+  double shares = 4 * tokens * experts;
+  EXPECT_EQ(exchanged(0), (Expected{{gather, map},
+                                    {all, token + shares},
+                                    {all, token},
+                                    {all, token},
+                                    {all, token + shares}}));
+  EXPECT_EQ(exchanged(2), exchanged(0));
+  // A node has one of the ranks: half of the experts.
+  shares /= 2;
+  EXPECT_EQ(exchanged(1), (Expected{{gather, map},
+                                    {all, token + shares},
+                                    {all, token},
+                                    {all, token},
+                                    {all, token + shares}}));
+  layout.software.repeatsTokens = 1;
+  shares = 4 * chosen;
+  EXPECT_EQ(exchanged(0), (Expected{{all, 2 * token},
+                                    {all, shares},
+                                    {all, 2 * token},
+                                    {all, 2 * token},
+                                    {all, 2 * token},
+                                    {all, shares}}));
+}
+
+TEST_F(LayersTest, ExchangesOfTheFirstMicrobatchesAreNotCovered) {
+  auto overlap = [&](int64_t pipeline, int64_t microbatches) {
+    layout.pipeline = pipeline;
+    layout.microbatches = microbatches;
+    LayerClass layer = getExpertLayer(shape());
+    return llvm::find_if(layer.forward,
+                         [](const LayerOp &op) { return op.kind == LayerOp::Communication; })
+        ->overlap;
+  };
+  EXPECT_EQ(overlap(1, 8), 0);
+  layout.software.overlapsExperts = 1;
+  EXPECT_EQ(overlap(1, 8), 1 - 1.0 / 8);
+  EXPECT_EQ(overlap(4, 16), 1 - 4.0 / 16);
+  EXPECT_EQ(overlap(8, 4), 0);
+}
+
 TEST_F(LayersTest, WeightsGradientsAreAddedToThoseBefore) {
   layout.software.gradientStateBytes = 4;
   auto added = [&] {
