@@ -223,12 +223,33 @@ std::optional<Tensor> Evaluator::putTogether(std::vector<Tensor> parts, ArrayRef
 // What is one value on some ranks and another one on others
 //===----------------------------------------------------------------------===//
 
+/// Whether some condition on the place holds wherever it is: one of several values is chosen there.
+/// What only some ranks add, as terms of a sum, is no choice.
+bool Evaluator::isChosen(ArrayRef<const Meaning *> meanings, Var place) {
+  Index index = Index::of(place);
+  std::set<std::pair<int64_t, int64_t>> intervals;
+  for (const Meaning *meaning : meanings)
+    for (const Summand &summand : *meaning)
+      for (const Guard &guard : summand.guards)
+        if (guard.index == index)
+          intervals.insert({guard.low, guard.high});
+  int64_t end = 0;
+  for (auto [low, high] : intervals)
+    if (low <= end)
+      end = std::max(end, high);
+  return end >= terms.variables.getSize(place);
+}
+
 Meaning Evaluator::byCase(ArrayRef<Meaning> operands,
                           llvm::function_ref<Meaning(ArrayRef<Meaning>)> make) {
   SmallVector<const Meaning *> given;
   for (const Meaning &operand : operands)
     given.push_back(&operand);
-  std::optional<std::vector<Case>> regions = listCases(terms, given, places);
+  SmallVector<Var> chosen;
+  for (Var place : places)
+    if (isChosen(given, place))
+      chosen.push_back(place);
+  std::optional<std::vector<Case>> regions = listCases(terms, given, chosen);
   if (!regions || regions->size() == 1)
     return make(operands);
   Meaning result;

@@ -17,15 +17,37 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::SmallVectorImpl;
 
+void cleave::prove::chooseSign(Guard &guard, ArrayRef<Var> bound) {
+  // By how often each factor is added and taken off: of free digits first, and the largest first.
+  llvm::SmallVector<std::tuple<bool, int64_t, int64_t>, 4> factors;
+  for (const Index::Part &part : guard.index.getParts())
+    factors.push_back({llvm::is_contained(bound, part.var), -std::abs(part.coefficient),
+                       part.coefficient > 0 ? 1 : -1});
+  llvm::sort(factors);
+  int64_t sign = 0;
+  for (unsigned i = 0; i < factors.size(); ++i) {
+    auto [isBound, size, factor] = factors[i];
+    sign += factor;
+    bool isLast = i + 1 == factors.size() || std::get<0>(factors[i + 1]) != isBound ||
+                  std::get<1>(factors[i + 1]) != size;
+    if (isLast && sign != 0)
+      break;
+  }
+  if (sign == 0 && !factors.empty())
+    sign = guard.index.getParts()[0].coefficient;
+  if (sign < 0)
+    guard = {guard.index * -1, 1 - guard.high, 1 - guard.low};
+}
+
 /// Takes constants out of guards, and makes those of one index one. `takesSigns`: those of the
-/// index with the other sign, too.
-static void uniteGuards(SmallVectorImpl<Guard> &guards, bool takesSigns) {
+/// index with the other sign, too; `bound` are digits of the sum.
+static void uniteGuards(SmallVectorImpl<Guard> &guards, ArrayRef<Var> bound, bool takesSigns) {
   SmallVector<Guard> united;
   for (Guard guard : guards) {
     int64_t constant = guard.index.getConstant();
     guard = {guard.index - Index(constant), guard.low - constant, guard.high - constant};
-    if (takesSigns && !guard.index.isConstant() && guard.index.getParts()[0].coefficient < 0)
-      guard = {guard.index * -1, 1 - guard.high, 1 - guard.low};
+    if (takesSigns)
+      chooseSign(guard, bound);
     auto *same = llvm::find_if(united, [&](const Guard &g) { return g.index == guard.index; });
     if (same == united.end()) {
       united.push_back(std::move(guard));
@@ -95,11 +117,11 @@ bool Terms::simplifyGuards(Summand &summand) {
 /// Whether they may hold: what always does is dropped, and what fixes a digit of a sum is solved.
 bool Terms::solveGuards(Summand &summand) {
   if (arePieces && !breaks(Lemma::ConditionOnDigits)) {
-    uniteGuards(summand.guards, arePieces);
+    uniteGuards(summand.guards, summand.bound, arePieces);
     for (Guard &guard : summand.guards)
       takeMajor(guard, variables);
   }
-  uniteGuards(summand.guards, arePieces);
+  uniteGuards(summand.guards, summand.bound, arePieces);
   for (unsigned i = 0; i < summand.guards.size();) {
     Guard &guard = summand.guards[i];
     auto [least, greatest] = variables.getRange(guard.index);
@@ -132,7 +154,7 @@ bool Terms::solveGuards(Summand &summand) {
       }
     }
     if (isSolved) {
-      uniteGuards(summand.guards, arePieces);
+      uniteGuards(summand.guards, summand.bound, arePieces);
       i = 0;
     } else {
       ++i;

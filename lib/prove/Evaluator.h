@@ -146,8 +146,9 @@ private:
     llvm::SmallVector<int64_t> resultSizes;
   };
   using Build = llvm::function_ref<Meaning(llvm::ArrayRef<Meaning>, const Extent &)>;
-  /// What `make` makes of these, in each region of places where no condition on ranks' places is
-  /// open (Concatenation.cpp).
+  bool isChosen(llvm::ArrayRef<const Meaning *> meanings, Var place);
+  /// What `make` makes of these, in each region of places where no condition on ranks' places that
+  /// chooses between values is open (Concatenation.cpp).
   Meaning byCase(llvm::ArrayRef<Meaning> operands,
                  llvm::function_ref<Meaning(llvm::ArrayRef<Meaning>)> make);
 

@@ -92,7 +92,8 @@ void Terms::collectUses(Reference &reference, SmallVectorImpl<Use> &uses, bool n
   const Term &term = terms[reference.term];
   bool isNarrow = narrowsRows && term.core.tag == Core::Tag::IsZero;
   for (auto [i, index] : llvm::enumerate(reference.indices)) {
-    bool hasConditions = i < term.hasConditions.size() && term.hasConditions[i];
+    bool hasConditions =
+        i < term.hasConditions.size() && term.hasConditions[i] && !isAsWide(index, term.sizes[i]);
     uses.push_back({&index, hasConditions || isNarrow ? 0 : term.sizes[i]});
   }
 }
@@ -228,6 +229,11 @@ Reference Terms::wrap(Meaning body) {
     }
     extendDigits(uses, vars, outer);
   }
+  // Digits that became one may have changed it.
+  for (Summand &summand : body)
+    for (Guard &guard : summand.guards)
+      if (arePieces)
+        chooseSign(guard, summand.bound);
 
   Names names;
   SmallVector<std::pair<std::string, unsigned>> texts;

@@ -17,6 +17,13 @@ static bool isAtLeast(const Guard &guard, int64_t low, const Variables &variable
   return guard.low == low && guard.high > variables.getRange(guard.index).second;
 }
 
+/// An upper bound of an index as a lower one of that with the other sign.
+static Guard asLowerBound(const Guard &guard, const Variables &variables) {
+  if (guard.low > variables.getRange(guard.index).first)
+    return guard;
+  return {guard.index * -1, 1 - guard.high, 1 - guard.low};
+}
+
 std::optional<Substitution> cleave::prove::matchDigits(ArrayRef<Var> digits,
                                                        const Reference &reference,
                                                        ArrayRef<Var> others, const Reference &other,
@@ -218,8 +225,8 @@ bool Terms::joinPrefix(Meaning &meaning) {
   // `sign`: 1 before, -1 behind.
   auto join = [&](const Summand &before, const Summand &within, Var block,
                   int64_t sign) -> std::optional<Summand> {
-    if (within.bound.size() + 1 != before.bound.size() ||
-        !isAtLeast(within.guards[0], 0, variables) ||
+    Guard limit = asLowerBound(within.guards[0], variables);
+    if (within.bound.size() + 1 != before.bound.size() || !isAtLeast(limit, 0, variables) ||
         !isSame(within.coefficient, before.coefficient))
       return std::nullopt;
     SmallVector<Var> inner;
@@ -230,12 +237,12 @@ bool Terms::joinPrefix(Meaning &meaning) {
         count *= variables.getSize(digit);
       }
     // [block < e], or [block > e], and no condition on the others.
-    const Guard &guard = before.guards[0];
+    Guard guard = asLowerBound(before.guards[0], variables);
     if (guard.index.getCoefficient(block) != -sign || !isAtLeast(guard, 1, variables) ||
         llvm::any_of(inner, [&](Var digit) { return guard.index.getCoefficient(digit) != 0; }))
       return std::nullopt;
     Index e = guard.index * sign + Index::of(block);
-    Index distance = within.guards[0].index * sign;
+    Index distance = limit.index * sign;
     auto [least, greatest] = variables.getRange(e);
     std::optional<Index> f = placeBefore(distance, within.bound, count, variables);
     std::optional<Substitution> digits =

@@ -150,6 +150,18 @@ bool Terms::chooseOnce(Summand &summand) {
   return true;
 }
 
+/// How many values the index may have.
+static int64_t widthOf(const Index &index, const Variables &variables) {
+  auto [least, greatest] = variables.getRange(index);
+  return greatest - least + 1;
+}
+
+/// Whether the index has as many values as the digit, or more, wherever it begins: it takes all
+/// places, or those that a rank has of another one, where there is one.
+bool Terms::isAsWide(const Index &index, int64_t size) const {
+  return widthOf(index, variables) >= size;
+}
+
 /// Whether it is an op's value at a part of places on which conditions inside of it depend: there
 /// it may be a simpler one.
 bool Terms::isPartOfParts(const Reference &reference) const {
@@ -157,8 +169,7 @@ bool Terms::isPartOfParts(const Reference &reference) const {
   if (term.kind != Term::Kind::Op)
     return false;
   for (auto [i, depends] : llvm::enumerate(term.hasConditions))
-    if (depends && variables.getRange(reference.indices[i]) !=
-                       std::pair<int64_t, int64_t>(0, term.sizes[i] - 1))
+    if (depends && !isAsWide(reference.indices[i], term.sizes[i]))
       return true;
   return false;
 }
@@ -244,7 +255,7 @@ bool Terms::narrow(const Summand &summand, Meaning &result) {
                           [&](const Reference &operand) { return isIndicator(operand.term); }))) &&
            !llvm::all_of(llvm::zip(term.sizes, reference.indices), [&](auto entry) {
              auto [size, index] = entry;
-             return variables.getRange(index) == std::pair<int64_t, int64_t>(0, size - 1);
+             return widthOf(index, variables) == size;
            });
   };
   bool isPart = isPartOfParts(reference);

@@ -49,6 +49,10 @@ struct Guard {
   int64_t low, high;
 };
 
+/// Of a condition on an index and that on the same with the other sign: one of them, which does not
+/// depend on how digits are numbered, as far as possible. `bound`: those that are summed over.
+void chooseSign(Guard &guard, llvm::ArrayRef<Var> bound);
+
 struct Summand {
   Rational coefficient = Rational(1);
   llvm::SmallVector<Var, 2> bound;
@@ -264,6 +268,7 @@ private:
   bool chooseOnce(Summand &summand);
   bool pushInwards(const Summand &summand, Meaning &result);
   bool narrow(const Summand &summand, Meaning &result);
+  bool isAsWide(const Index &index, int64_t size) const;
   bool isPartOfParts(const Reference &reference) const;
   Meaning makeAt(const Reference &reference);
   Meaning partOfParts(const Reference &reference);

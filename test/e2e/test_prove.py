@@ -1,5 +1,6 @@
 """Local programs of exported models are proved to be the program for one device, and changed ones are not."""
 
+import itertools
 import json
 import re
 import subprocess
@@ -151,13 +152,17 @@ def test_a_ring_whose_axis_is_cut_inside(build_dir, prove, model, tmp_path, mesh
         assert prove(program, wrong, "--execute=false")["answer"] == "unknown"
 
 
-@pytest.mark.parametrize("options", ["", "chunks=2"])
-@pytest.mark.parametrize("name, mesh", [("llama", "tp2, sequence"), ("llama", "fsdp2 x tp2"), ("gpt_untied", "tp2, sequence"),
-                                        ("gpt_untied", "fsdp2 x tp2"), ("gpt2", "tp2, sequence"),
-                                        ("minilm", "tp2, sequence")])  # fmt: skip
+RINGS_OF_PRODUCTS = [
+    *itertools.product(["llama", "gpt_untied"], ["tp2, sequence", "fsdp2 x tp2"], ["", "chunks=2"]),
+    *itertools.product(["gpt2", "minilm"], ["tp2, sequence"], ["", "chunks=2"]),
+    *itertools.product(["moe"], ["tp2, sequence", "fsdp2 x tp2"], [""]),
+]
+
+
+@pytest.mark.parametrize("name, mesh, options", RINGS_OF_PRODUCTS)
 def test_products_round_a_ring(prove, local, name, mesh, options):
     """Blocks that ranks multiply while others come: parts of rows by parts of columns, also where q, k and v are one
-    product, and in chunks."""
+    product, in chunks, and of what depends on a place in an expert's queue."""
     program, ring = local(name, mesh, f"--async-tp=min-mb=0 {options}", "--cse")
     text = ring.read_text()
     assert "dist.shift" in text and "aten.index_select" in text
@@ -165,9 +170,10 @@ def test_products_round_a_ring(prove, local, name, mesh, options):
     assert answer["answer"] == "proved", answer["findings"][:2]
 
 
-@pytest.mark.parametrize("name, mesh", [("llama", "fsdp2 x tp2"), ("gpt_untied", "tp2, sequence")])
-def test_wrong_products_round_a_ring(prove, local, name, mesh):
-    program, ring = local(name, mesh, "--async-tp=min-mb=0 chunks=2", "--cse")
+@pytest.mark.parametrize("name, mesh, options", [("llama", "fsdp2 x tp2", "chunks=2"), ("gpt_untied", "tp2, sequence", "chunks=2"),
+                                                 ("moe", "tp2, sequence", "")])  # fmt: skip
+def test_wrong_products_round_a_ring(prove, local, name, mesh, options):
+    program, ring = local(name, mesh, f"--async-tp=min-mb=0 {options}", "--cse")
     text = ring.read_text()
     # Parts of the first and of the last concatenation that change places; another rank's block; a chunk that is sent
     # twice.
