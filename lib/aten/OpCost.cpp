@@ -121,9 +121,10 @@ cost::OpWork aten::describeWork(Operation *op) {
         work.tiles =
             static_cast<double>(query.getNumElements()) / (rows * columns) * std::ceil(rows / 128);
       // Outputs, and their gradients, are as deep as values.
-      double values = static_cast<double>((isBackward ? first : result).getShape().back());
-      if (columns + values > 0)
-        work.rate = cost::rateOfHeads((columns + values) / 2, isBackward);
+      RankedTensorType output = isBackward ? first : result;
+      if (output && output.getRank() > 0 && columns > 0)
+        work.rate = cost::rateOfHeads((columns + static_cast<double>(output.getShape().back())) / 2,
+                                      isBackward);
     }
     work.kernels = isBackward ? 3 : 1;
     return work;

@@ -83,8 +83,8 @@ PassTime predict::timeOf(const cost::Cluster &cluster, const Groups &groups, con
                             ? op.loops * cost::timeOf(device, part)
                             : op.product.flops() / cost::reachedFlops(device, op.product.width);
     } else if (op.kind == LayerOp::Attention) {
-      result.compute += cost::attentionTime(device, op.flops, terms.tiles ? op.tiles : 0,
-                                            cost::Width::Bits16, op.rate);
+      result.compute +=
+          cost::attentionTime(device, op.flops, terms.tiles ? op.tiles : 0, op.width, op.rate);
     } else if (terms.bytes) {
       result.compute += cost::timeOfBytes(device, op.bytes);
     }

@@ -36,7 +36,7 @@ void cleave::prove::chooseSign(Guard &guard, ArrayRef<Var> bound) {
   if (sign == 0 && !factors.empty())
     sign = guard.index.getParts()[0].coefficient;
   if (sign < 0)
-    guard = {guard.index * -1, 1 - guard.high, 1 - guard.low};
+    guard = withOtherSign(guard);
 }
 
 /// Takes constants out of guards, and makes those of one index one. `takesSigns`: those of the

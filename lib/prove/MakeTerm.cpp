@@ -230,9 +230,9 @@ Reference Terms::wrap(Meaning body) {
     extendDigits(uses, vars, outer);
   }
   // Digits that became one may have changed it.
-  for (Summand &summand : body)
-    for (Guard &guard : summand.guards)
-      if (arePieces)
+  if (arePieces)
+    for (Summand &summand : body)
+      for (Guard &guard : summand.guards)
         chooseSign(guard, summand.bound);
 
   Names names;

@@ -21,7 +21,7 @@ static bool isAtLeast(const Guard &guard, int64_t low, const Variables &variable
 static Guard asLowerBound(const Guard &guard, const Variables &variables) {
   if (guard.low > variables.getRange(guard.index).first)
     return guard;
-  return {guard.index * -1, 1 - guard.high, 1 - guard.low};
+  return withOtherSign(guard);
 }
 
 std::optional<Substitution> cleave::prove::matchDigits(ArrayRef<Var> digits,

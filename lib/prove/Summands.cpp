@@ -156,8 +156,7 @@ static int64_t widthOf(const Index &index, const Variables &variables) {
   return greatest - least + 1;
 }
 
-/// Whether the index has as many values as the digit, or more, wherever it begins: it takes all
-/// places, or those that a rank has of another one, where there is one.
+/// Whether the index has at least as many values as the digit, wherever they begin.
 bool Terms::isAsWide(const Index &index, int64_t size) const {
   return widthOf(index, variables) >= size;
 }

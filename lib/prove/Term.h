@@ -49,6 +49,10 @@ struct Guard {
   int64_t low, high;
 };
 
+/// The same condition, on the index with the other sign.
+inline Guard withOtherSign(const Guard &guard) {
+  return {guard.index * -1, 1 - guard.high, 1 - guard.low};
+}
 /// Of a condition on an index and that on the same with the other sign: one of them, which does not
 /// depend on how digits are numbered, as far as possible. `bound`: those that are summed over.
 void chooseSign(Guard &guard, llvm::ArrayRef<Var> bound);

@@ -145,19 +145,13 @@ TEST_F(LayersTest, SharesGoWithTokens) {
   using Expected = std::vector<std::pair<cost::Collective, double>>;
   const double token = 2 * tokens * hidden, experts = 4, map = 2 * tokens * experts;
   double shares = 4 * tokens * experts;
-  EXPECT_EQ(exchanged(0), (Expected{{gather, map},
-                                    {all, token + shares},
-                                    {all, token},
-                                    {all, token},
-                                    {all, token + shares}}));
+  auto expected = [&](double more) -> Expected {
+    return {{gather, map}, {all, token + more}, {all, token}, {all, token}, {all, token + more}};
+  };
+  EXPECT_EQ(exchanged(0), expected(shares));
   EXPECT_EQ(exchanged(2), exchanged(0));
   // A node has one of the ranks: half of the experts.
-  shares /= 2;
-  EXPECT_EQ(exchanged(1), (Expected{{gather, map},
-                                    {all, token + shares},
-                                    {all, token},
-                                    {all, token},
-                                    {all, token + shares}}));
+  EXPECT_EQ(exchanged(1), expected(shares / 2));
   layout.software.repeatsTokens = 1;
   shares = 4 * chosen;
   EXPECT_EQ(exchanged(0), (Expected{{all, 2 * token},
