@@ -290,7 +290,7 @@ static llvm::DenseMap<uint64_t, unsigned> indexSlots(llvm::ArrayRef<schedule::Sl
 }
 
 void Compiler::assignReceives() {
-  ReceivePlan receives = planReceives(program, stages.place());
+  pipeline::ReceiveMemory receives = planReceives(program, stages.place());
   llvm::DenseMap<uint64_t, unsigned> slots = indexSlots(receives.uses);
   for (ScheduledAction &entry : list.actions)
     if (entry.kind == Kind::Receive)
@@ -308,7 +308,7 @@ void Compiler::assignSends() {
     entry.slot = slots.lookup(keyOf(entry.action));
     int64_t bytes = 0;
     for (const Channel::Value &value : list.channels[entry.channel].values)
-      bytes += alignInMessage(value.type.numBytes());
+      bytes += pipeline::alignInMessage(value.type.numBytes());
     list.sendSlots[entry.slot] = std::max(list.sendSlots[entry.slot], bytes);
   }
 }

@@ -23,7 +23,7 @@ StageTransfers::create(RankGroup group, const ActionList &list, const ScheduleIn
     int64_t total = 0, aligned = 0;
     for (const Channel::Value &value : channel.values) {
       total += value.type.numBytes();
-      aligned += alignInMessage(value.type.numBytes());
+      aligned += cleave::pipeline::alignInMessage(value.type.numBytes());
     }
     made->totals.push_back(total);
     made->messageBytes.push_back(aligned);
@@ -139,7 +139,7 @@ llvm::Error StageTransfers::startSend(const ScheduledAction &entry, const Values
       if (!buffer)
         buffer = buffers.take(firstSendSlot + entry.slot, messageBytes[entry.channel]);
       at::Tensor packed = TransferBuffers::place(buffer, offset, numel, value.scalar_type());
-      offset += alignInMessage(bytes);
+      offset += cleave::pipeline::alignInMessage(bytes);
       return packed;
     };
     auto message = start(true, pack(value, layout.strides[index], take), channel.to,
@@ -171,7 +171,7 @@ llvm::Error StageTransfers::startReceive(const ScheduledAction &entry) {
   for (auto [index, value] : llvm::enumerate(channel.values)) {
     at::Tensor flat = TransferBuffers::place(buffer, offset, value.type.numElements(),
                                              toScalarType(value.type.dtype));
-    offset += alignInMessage(value.type.numBytes());
+    offset += cleave::pipeline::alignInMessage(value.type.numBytes());
     auto message = start(false, std::move(flat), channel.from,
                          tag(channel, entry.microbatch, index), entry.messages[index]);
     if (!message)

@@ -1,25 +1,13 @@
 //===- StageCosts.cpp - what each rank of a schedule needs --------------------===//
-//
-// Memory by going through a rank's list: what functions hold for later ones of their microbatch,
-// what comes from other stages of the rank until it is used up, what is sent until that is known to
-// be complete, the slots of what other ranks send, and the peak inside of each function.
-//
-//===----------------------------------------------------------------------===//
 
 #include "cleave/Session.h"
-#include "lib/memory/MemoryPlan.h"
-#include "lib/memory/StepMemory.h"
-#include "lib/schedule/model/Completions.h"
+#include "lib/pipeline/RankMemory.h"
 #include "runtime/program/MicrobatchFrames.h"
 #include "runtime/program/ProgramImpl.h"
-#include "runtime/program/ReceivePlan.h"
 #include "runtime/program/StepWork.h"
-#include "runtime/program/TakenValues.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <map>
@@ -29,193 +17,21 @@ using namespace cleave::runtime;
 using schedule::Action;
 using schedule::ActionKind;
 
-namespace {
-/// One stage's functions of a microbatch, in the order in which they run.
-struct StagePlan {
-  std::vector<Phase> phases;
-  memory::MemoryPlan plan;
-  /// What comes from the stage before, and from the one after.
-  TakenBytes input, gradient;
-
-  const memory::FunctionPlan *find(Phase phase) const {
-    for (auto [index, each] : llvm::enumerate(phases))
-      if (each == phase)
-        return &plan.functions[index];
-    return nullptr;
-  }
-};
-
-/// Follows a rank's list.
-class Walk {
-public:
-  /// `receiveBytes`: of the slots of receives, which are there from beginning to end.
-  Walk(const Program::Impl &impl, int64_t place, const std::vector<StagePlan> &plans,
-       int64_t receiveBytes)
-      : peak(receiveBytes), maxHeld(receiveBytes), schedule(impl.schedule->program),
-        place(unsigned(place)), plans(plans), live(receiveBytes) {
-    for (auto [computation, send] : schedule::findCompletions(schedule, this->place))
-      completed[keyOf(computation)].push_back(send);
-  }
-
-  void run() {
-    for (Action action : schedule.ranks[place])
-      schedule.forEachLeaf(action, [&](Action leaf) { add(leaf); });
-  }
-  int64_t peak, maxHeld;
-
-private:
-  void add(Action action) {
-    const StagePlan &stage = plans[action.stage];
-    switch (action.kind) {
-    case ActionKind::SendForward:
-      send(action, plans[action.stage + 1].input.all);
-      break;
-    case ActionKind::SendBackward:
-      send(action, plans[action.stage - 1].gradient.all);
-      break;
-    case ActionKind::Forward:
-      finishSends(action);
-      runFunction(action, Phase::Forward, false);
-      take(action, stage.input);
-      if (action.stage + 1 < plans.size() && isHere(action.stage + 1))
-        hold(action.stage + 1, action.index, plans[action.stage + 1].input.all);
-      break;
-    case ActionKind::Backward:
-      finishSends(action);
-      if (stage.find(Phase::Backward)) {
-        runFunction(action, Phase::Backward, true);
-      } else {
-        runFunction(action, Phase::BackwardInput, false);
-        runFunction(action, Phase::BackwardWeight, true);
-      }
-      giveGradient(action);
-      break;
-    case ActionKind::BackwardInput:
-      finishSends(action);
-      runFunction(action, Phase::BackwardInput, false);
-      take(action, stage.gradient);
-      giveGradient(action);
-      break;
-    case ActionKind::BackwardWeight:
-      runFunction(action, Phase::BackwardWeight, true);
-      break;
-    default:
-      break;
-    }
-  }
-
-  bool isHere(unsigned stage) const { return schedule.topology.rankOf(stage) == place; }
-  static uint64_t keyOf(Action action) {
-    return uint64_t(action.kind) << 48 | uint64_t(action.stage) << 32 | action.index;
-  }
-
-  /// What a stage is given is there from now on.
-  void hold(unsigned stage, unsigned microbatch, int64_t bytes) {
-    received[{stage, microbatch}] += bytes;
-    live += bytes;
-    peak = std::max(peak, live);
-  }
-  /// The function that takes it has run: only what it saves stays.
-  void take(Action action, const TakenBytes &taken) {
-    int64_t &arrived = received[{action.stage, action.index}];
-    int64_t gone = std::min(taken.all - taken.saved, arrived);
-    arrived -= gone;
-    live -= gone;
-  }
-  void giveGradient(Action action) {
-    if (action.stage > 0 && isHere(action.stage - 1u))
-      hold(action.stage - 1u, action.index, plans[action.stage - 1].gradient.all);
-  }
-  void send(Action action, int64_t bytes) {
-    sent[keyOf(action)] = bytes;
-    live += bytes;
-    peak = std::max(peak, live);
-  }
-  void finishSends(Action computation) {
-    for (Action send : completed.lookup(keyOf(computation)))
-      live -= std::exchange(sent[keyOf(send)], 0);
-  }
-
-  void runFunction(Action action, Phase phase, bool isLast) {
-    const memory::FunctionPlan *plan = plans[action.stage].find(phase);
-    int64_t &mine = held[{action.stage, action.index}];
-    if (plan) {
-      peak = std::max(peak, live - mine + plan->peakBytes);
-      live += plan->heldBytes - mine;
-      mine = plan->heldBytes;
-    }
-    if (isLast || schedule.forwardOnly) {
-      int64_t &arrived = received[{action.stage, action.index}];
-      live -= mine + arrived;
-      mine = arrived = 0;
-    }
-    maxHeld = std::max(maxHeld, live);
-  }
-
-  const schedule::Schedule &schedule;
-  unsigned place;
-  const std::vector<StagePlan> &plans;
-  std::map<std::pair<unsigned, unsigned>, int64_t> held, received;
-  /// By computation: the sends that are complete when it runs; by send: its bytes in flight.
-  llvm::DenseMap<uint64_t, llvm::SmallVector<Action, 1>> completed;
-  llvm::DenseMap<uint64_t, int64_t> sent;
-  int64_t live;
-};
-} // namespace
-
-static std::vector<StagePlan> planStages(const Program::Impl &impl) {
-  std::vector<StagePlan> plans(impl.functions.stages.size());
+static std::vector<pipeline::StageMemory> planStages(const Program::Impl &impl) {
+  std::vector<pipeline::StageMemory> plans(impl.functions.stages.size());
   for (auto [number, plan] : llvm::enumerate(plans)) {
     std::vector<mlir::func::FuncOp> functions;
-    for (const PhaseFunction &part : impl.phaseFunctions) {
-      if (part.stage != int64_t(number) || !llvm::is_contained(impl.microbatchPhases, part.phase))
-        continue;
-      plan.phases.push_back(part.phase);
-      functions.push_back(part.function);
-      plan.input += countTaken(part, RoleKind::Crossing);
-      plan.gradient += countTaken(part, RoleKind::CrossingGradient);
-    }
-    plan.plan = memory::planMemory(functions, /*emptyAccumulators=*/false);
+    for (const PhaseFunction &part : impl.phaseFunctions)
+      if (part.stage == int64_t(number) && llvm::is_contained(impl.microbatchPhases, part.phase))
+        functions.push_back(part.function);
+    plan = pipeline::measureStage(functions);
   }
   return plans;
 }
 
-/// Adds what a rank holds from beginning to end because it runs the function.
-static void addState(const PhaseFunction &part, llvm::StringSet<> &seen, ProgramCosts &costs) {
-  mlir::func::FuncOp function = part.function;
-  for (auto [value, type] :
-       llvm::zip_equal(part.signature.arguments, function.getArgumentTypes())) {
-    int64_t *bytes = nullptr;
-    switch (value.role) {
-    case RoleKind::Parameter:
-      bytes = &costs.parameterBytes;
-      break;
-    case RoleKind::Buffer:
-    case RoleKind::Constant:
-      bytes = &costs.bufferBytes;
-      break;
-    case RoleKind::OptimizerState:
-      bytes = &costs.optimizerStateBytes;
-      break;
-    case RoleKind::Input:
-    case RoleKind::Target:
-      bytes = &costs.inputBytes;
-      break;
-    case RoleKind::Accumulator:
-      bytes = value.members.empty() ? &costs.gradientBytes : &costs.bucketBytes;
-      break;
-    default:
-      continue;
-    }
-    if (seen.insert(value.fileName).second)
-      *bytes +=
-          value.members.empty() ? value.type.numBytes() : memory::getBucketBytes(function, type);
-  }
-}
-
 /// How often a rank runs the functions of its stages, by what its list says.
 static StepWork measureWork(const Program::Impl &impl, int64_t place,
-                            const std::vector<StagePlan> &plans) {
+                            const std::vector<pipeline::StageMemory> &plans) {
   const schedule::Schedule &schedule = impl.schedule->program;
   std::map<std::pair<int64_t, ActionKind>, int64_t> runs;
   StepWork work;
@@ -250,24 +66,30 @@ static StepWork measureWork(const Program::Impl &impl, int64_t place,
 }
 
 static ProgramCosts computeCosts(const Program &program, int64_t place,
-                                 const std::vector<StagePlan> &plans) {
+                                 const std::vector<pipeline::StageMemory> &plans) {
   const Program::Impl &impl = program.impl();
   ProgramCosts costs;
-  llvm::StringSet<> seen;
+  pipeline::RankState state;
   for (const PhaseFunction &part : impl.phaseFunctions)
     if (impl.schedule->program.topology.rankOf(unsigned(part.stage)) == place) {
-      addState(part, seen, costs);
+      state.add(part.function);
       costs.arenaBytes = std::max(costs.arenaBytes, memory::getArenaBytes(part.function));
     }
-  Walk walk(impl, place, plans, planReceives(program, place).bytes());
-  walk.run();
-  costs.savedBytes = walk.maxHeld;
-  costs.activationPeakBytes = walk.peak;
+  costs.parameterBytes = state.parameterBytes;
+  costs.bufferBytes = state.bufferBytes;
+  costs.optimizerStateBytes = state.optimizerStateBytes;
+  costs.inputBytes = state.inputBytes;
+  costs.gradientBytes = state.gradientBytes;
+  costs.bucketBytes = state.bucketBytes;
+  pipeline::RankMemory values =
+      pipeline::followRank(impl.schedule->program, unsigned(place), plans);
+  costs.savedBytes = values.heldBytes;
+  costs.activationPeakBytes = values.peakBytes;
   costs.stateBytes = costs.parameterBytes + costs.bufferBytes + costs.optimizerStateBytes +
                      costs.inputBytes + costs.bucketBytes;
   costs.frameBytes = planStageFrames(program, place).bytes;
   costs.peakBytes =
-      costs.stateBytes + costs.arenaBytes + costs.frameBytes + costs.gradientBytes + walk.peak;
+      costs.stateBytes + costs.arenaBytes + costs.frameBytes + costs.gradientBytes + values.peakBytes;
   measureWork(impl, place, plans).writeTo(costs);
   return costs;
 }
@@ -277,7 +99,7 @@ ProgramCosts cleave::runtime::computeStageCosts(const Program &program, int64_t 
 }
 
 std::vector<ProgramCosts> cleave::runtime::computeScheduleCosts(const Program &program) {
-  std::vector<StagePlan> plans = planStages(program.impl());
+  std::vector<pipeline::StageMemory> plans = planStages(program.impl());
   std::vector<ProgramCosts> costs;
   for (int64_t place = 0; place < program.schedule()->ranks; ++place)
     costs.push_back(::computeCosts(program, place, plans));

@@ -1,0 +1,88 @@
+//===- RankMemory.h - what the ranks of a pipeline hold ------------*- C++ -*-===//
+//
+// Memory by going through a rank's list: what functions hold for later ones of their microbatch,
+// what comes from other stages of the rank until it is used up, what is sent until that is known to
+// be complete, the slots of what other ranks send, and the peak inside of each function.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_PIPELINE_RANKMEMORY_H
+#define CLEAVE_LIB_PIPELINE_RANKMEMORY_H
+
+#include "dialects/train/Program.h"
+#include "lib/memory/MemoryPlan.h"
+#include "lib/schedule/model/Slots.h"
+
+#include "llvm/ADT/StringSet.h"
+
+namespace cleave::pipeline {
+
+/// Bytes that functions take from another stage.
+struct TakenBytes {
+  int64_t all = 0;
+  /// Bytes that the function that takes them also saves for a later one of the microbatch.
+  int64_t saved = 0;
+  /// Of a message with all of them, whose values begin at aligned addresses.
+  int64_t message = 0;
+
+  TakenBytes &operator+=(const TakenBytes &other);
+};
+
+/// The values of one message lie one after the other, each from an aligned address on.
+int64_t alignInMessage(int64_t bytes);
+
+/// The arguments of a function that have this role: Crossing or CrossingGradient.
+TakenBytes countTaken(mlir::func::FuncOp function, train::RoleKind role);
+
+/// One stage's functions of a microbatch, in the order in which they run.
+struct StageMemory {
+  std::vector<train::Phase> phases;
+  std::vector<memory::FunctionPlan> functions;
+  /// What comes from the stage before, and from the one after.
+  TakenBytes input, gradient;
+
+  const memory::FunctionPlan *find(train::Phase phase) const;
+};
+
+/// What a stage's functions need, by a plan of each.
+StageMemory measureStage(llvm::ArrayRef<mlir::func::FuncOp> functions);
+
+/// Where a rank puts what it receives.
+struct ReceiveMemory {
+  /// By slot: as large as the largest message in it.
+  std::vector<int64_t> slotBytes;
+  /// In the order of the rank's list.
+  std::vector<schedule::SlotUse> uses;
+
+  int64_t bytes() const;
+};
+ReceiveMemory planReceives(const schedule::Schedule &program, unsigned rank,
+                           llvm::ArrayRef<StageMemory> stages);
+
+/// Of the values of all microbatches that a rank has in flight.
+struct RankMemory {
+  int64_t peakBytes = 0;
+  /// The most that it holds between two functions.
+  int64_t heldBytes = 0;
+};
+
+/// Follows the list of `rank`, with its sends and receives. O(n log n) in its actions.
+RankMemory followRank(const schedule::Schedule &program, unsigned rank,
+                      llvm::ArrayRef<StageMemory> stages);
+
+/// What a rank has from the beginning to the end of a step.
+struct RankState {
+  int64_t parameterBytes = 0, bufferBytes = 0, optimizerStateBytes = 0, inputBytes = 0;
+  /// Gradients that add up, and those that do so in buckets.
+  int64_t gradientBytes = 0, bucketBytes = 0;
+
+  /// Adds what the function needs; what another function of the rank needs, too, counts once.
+  void add(mlir::func::FuncOp function);
+
+private:
+  llvm::StringSet<> seen;
+};
+
+} // namespace cleave::pipeline
+
+#endif // CLEAVE_LIB_PIPELINE_RANKMEMORY_H
