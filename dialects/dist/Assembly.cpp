@@ -62,6 +62,20 @@ void cleave::dist::printFutureOf(OpAsmPrinter &printer, Operation *, Type, Type 
   printer << value;
 }
 
+ParseResult cleave::dist::parseHostOf(OpAsmParser &parser, Type &host, Type &value) {
+  SMLoc location = parser.getCurrentLocation();
+  RankedTensorType tensor;
+  if (parser.parseType(tensor))
+    return failure();
+  value = tensor;
+  host = HostType::getChecked([&] { return parser.emitError(location); }, tensor);
+  return success(bool(host));
+}
+
+void cleave::dist::printHostOf(OpAsmPrinter &printer, Operation *, Type, Type value) {
+  printer << value;
+}
+
 ParseResult cleave::dist::parsePairs(OpAsmParser &parser, DenseI64ArrayAttr &sources,
                                      DenseI64ArrayAttr &destinations) {
   SmallVector<int64_t> from, to;

@@ -31,6 +31,11 @@ mlir::ParseResult parseFutureOf(mlir::OpAsmParser &parser, mlir::Type &future, m
 void printFutureOf(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Type future,
                    mlir::Type value);
 
+/// `T`, the type of the value that the other one is a host copy of.
+mlir::ParseResult parseHostOf(mlir::OpAsmParser &parser, mlir::Type &host, mlir::Type &value);
+void printHostOf(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Type host,
+                 mlir::Type value);
+
 /// `[0 -> 1, 1 -> 0]`: who sends to whom.
 mlir::ParseResult parsePairs(mlir::OpAsmParser &parser, mlir::DenseI64ArrayAttr &sources,
                              mlir::DenseI64ArrayAttr &destinations);

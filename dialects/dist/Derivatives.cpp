@@ -7,8 +7,9 @@
 using namespace cleave::dist;
 
 void cleave::dist::claimDerivatives(DistDialect &dialect) {
-  dialect.declarePromisedInterfaces<
-      autodiff::DerivativeInterface, AllReduceOp, ReduceScatterOp, ReduceOp, AllGatherOp,
-      BroadcastOp, AllToAllOp, RaggedAllToAllOp, GatherOp, ScatterOp, PermuteOp, ShiftOp, WaitOp,
-      ConvertOp, ReinterpretOp, FakeBroadcastOp, FakeReduceOp, FakeScatterOp, FakeGatherOp>();
+  dialect.declarePromisedInterfaces<autodiff::DerivativeInterface, AllReduceOp, ReduceScatterOp,
+                                    ReduceOp, AllGatherOp, BroadcastOp, AllToAllOp,
+                                    RaggedAllToAllOp, GatherOp, ScatterOp, PermuteOp, ShiftOp,
+                                    WaitOp, OffloadOp, ReloadOp, ConvertOp, ReinterpretOp,
+                                    FakeBroadcastOp, FakeReduceOp, FakeScatterOp, FakeGatherOp>();
 }

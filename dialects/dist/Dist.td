@@ -7,6 +7,7 @@ include "dialects/dist/Async.td"
 include "dialects/dist/Collectives.td"
 include "dialects/dist/Conversions.td"
 include "dialects/dist/Fakes.td"
+include "dialects/dist/Host.td"
 include "dialects/dist/PointToPoint.td"
 include "dialects/dist/Rooted.td"
 

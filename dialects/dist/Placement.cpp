@@ -326,11 +326,15 @@ RankedTensorType cleave::dist::withPlacement(RankedTensorType type, PlacementAtt
 }
 
 Type cleave::dist::erasePlacement(Type type) {
+  if (auto host = dyn_cast<HostType>(type))
+    return HostType::get(cast<RankedTensorType>(erasePlacement(host.getValueType())));
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor && getPlacement(tensor) ? withPlacement(tensor, {}) : type;
 }
 
 Type cleave::dist::valueTypeOf(Type type) {
+  if (auto host = dyn_cast_or_null<HostType>(type))
+    return host.getValueType();
   auto future = dyn_cast_or_null<FutureType>(type);
   return future ? future.getValueType() : type;
 }

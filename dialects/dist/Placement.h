@@ -96,7 +96,7 @@ PlacementAttr getPlacement(mlir::Type type);
 mlir::RankedTensorType withPlacement(mlir::RankedTensorType type, PlacementAttr placement);
 /// The type without placement; types that are not ranked tensors stay unchanged.
 mlir::Type erasePlacement(mlir::Type type);
-/// T for `!dist.future<T>`, else the type itself.
+/// T for `!dist.future<T>` and `!dist.host<T>`, else the type itself.
 mlir::Type valueTypeOf(mlir::Type type);
 
 } // namespace cleave::dist

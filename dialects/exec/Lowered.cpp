@@ -120,7 +120,7 @@ LogicalResult LoweredAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
 /// Bytes of a tensor, or of a future's; nothing for what has none that can be planned.
 static std::optional<int64_t> getPlannedBytes(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(dist::valueTypeOf(type));
-  if (!tensor || !tensor.hasStaticShape())
+  if (isa<dist::HostType>(type) || !tensor || !tensor.hasStaticShape())
     return std::nullopt;
   return dist::bytesOf(tensor);
 }
@@ -232,11 +232,11 @@ LogicalResult RecordOp::verify() {
     return failure();
   auto wait = getEvent().hasOneUse() ? dyn_cast<exec::WaitOp>(*getEvent().user_begin()) : nullptr;
   if (!wait || wait.getStream() == getStream())
-    return emitOpError() << "expects one exec.wait for its event, on the other stream";
+    return emitOpError() << "expects one exec.wait for its event, on another stream";
   return success();
 }
 
-/// Two events one right after the other are the same place of their stream: the other stream need
+/// Two events one right after the other are the same place of their stream: another stream need
 /// wait for it only once, where it does first.
 LogicalResult RecordOp::canonicalize(RecordOp op, PatternRewriter &rewriter) {
   auto next = dyn_cast_or_null<RecordOp>(op->getNextNode());
@@ -244,7 +244,7 @@ LogicalResult RecordOp::canonicalize(RecordOp op, PatternRewriter &rewriter) {
     return failure();
   auto wait = cast<exec::WaitOp>(*op.getEvent().user_begin());
   auto nextWait = cast<exec::WaitOp>(*next.getEvent().user_begin());
-  if (wait->getBlock() != nextWait->getBlock())
+  if (wait->getBlock() != nextWait->getBlock() || wait.getStream() != nextWait.getStream())
     return failure();
   bool isFirst = wait->isBeforeInBlock(nextWait);
   rewriter.eraseOp(isFirst ? nextWait : wait);

@@ -7,7 +7,8 @@ include "dialects/exec/CodeAttrs.td"
 
 def Exec_Stream : Exec_Enum<"Stream", "execution stream", [
   I32EnumAttrCase<"Compute", 0, "compute">,
-  I32EnumAttrCase<"Communication", 1, "communication">]>;
+  I32EnumAttrCase<"Communication", 1, "communication">,
+  I32EnumAttrCase<"Host", 2, "host">]>;
 def Exec_StreamAttr : EnumAttr<Exec_Dialect, Exec_Stream, "stream"> {
   let assemblyFormat = "`<` $value `>`";
 }
@@ -24,7 +25,8 @@ def Exec_LoweredAttr : AttrDef<Exec_Dialect, "Lowered"> {
 
     Every op with results then has `exec.memory`, a list with an entry for each result (`#exec.at`,
     `#exec.frame`, `#exec.same`, `#exec.apart`), and an op that is not on the compute stream has
-    `exec.stream = #exec.stream<communication>`. `exec.call` numbers the ops that call a communicator.
+    `exec.stream = #exec.stream<communication>`, or `#exec.stream<host>` if it copies to or from host
+    memory. `exec.call` numbers the ops that call a communicator.
 
     Constraints:
     1. `arena` and `frame` are not negative; `alignment` is a power of two.
@@ -71,7 +73,7 @@ def Exec_SameAttr : AttrDef<Exec_Dialect, "Same"> {
 
 def Exec_ApartAttr : AttrDef<Exec_Dialect, "Apart"> {
   let mnemonic = "apart";
-  let summary = "a result on the heap, allocated by its op and freed after its last use";
+  let summary = "a result on the heap (a `!dist.host` on that of the host), allocated by its op and freed after its last use";
 }
 
 #endif // CLEAVE_DIALECTS_EXEC_LOWEREDATTRS

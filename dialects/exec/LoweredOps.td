@@ -24,7 +24,7 @@ def Exec_RecordOp : Exec_StreamOp<"record"> {
 
     Constraints:
     1. It is in a function with `exec.lowered`.
-    2. Exactly one `exec.wait` waits for the event, on the other stream.
+    2. Exactly one `exec.wait` waits for the event, on another stream.
 
     ```mlir
     %e = exec.record on compute
@@ -39,7 +39,7 @@ def Exec_RecordOp : Exec_StreamOp<"record"> {
 }
 
 def Exec_WaitOp : Exec_StreamOp<"wait"> {
-  let summary = "make a stream wait for an event of the other stream";
+  let summary = "make a stream wait for an event of another stream";
   let description = [{
     Constraints:
     1. It is in a function with `exec.lowered`.

@@ -1,5 +1,6 @@
 //===- Program.cpp - the functions of a training program ---------------------===//
 
+#include "dialects/dist/Dist.h"
 #include "dialects/train/RankClasses.h"
 #include "dialects/train/StateDict.h"
 
@@ -60,6 +61,8 @@ static LogicalResult verifyRole(Operation *op, Attribute attribute, Type type, b
     if (role.getKind() == RoleKind::Accumulator || role.getKind() == RoleKind::Gradient)
       tensor = bucket.getFlat();
   }
+  if (auto host = dyn_cast<cleave::dist::HostType>(type); host && role.getKind() == RoleKind::Saved)
+    tensor = host.getValueType();
   if (!tensor || !tensor.hasStaticShape())
     return op->emitError() << "expects a statically shaped tensor for " << role << ", found "
                            << type;

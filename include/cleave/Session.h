@@ -253,6 +253,8 @@ public:
     int64_t workspaceBytes = 0;
     /// Whether workspace is apart; else, on devices, it is among `tensorBytes`.
     bool isWorkspaceApart = true;
+    /// The same in the host's memory: planned, and measured where the processor is the device.
+    int64_t plannedHostBytes = 0, hostBytes = 0;
   };
   /// None where the process does not count its memory (`installCachingAllocator`).
   std::optional<MemoryUse> memoryUse() const;
@@ -308,6 +310,8 @@ struct ProgramCosts {
   int64_t frameBytes = 0;
   /// Peak bytes in a step, including state, arena and frames.
   int64_t peakBytes = 0;
+  /// Peak bytes of values that are offloaded to the host's memory, none of which are in the above.
+  int64_t hostPeakBytes = 0;
   /// (op name, count) of all functions, most frequent first.
   std::vector<std::pair<std::string, int64_t>> ops;
   /// In one step, by op and axes.

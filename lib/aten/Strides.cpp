@@ -219,11 +219,18 @@ MaybeStrides StrideInference::get(Value value) {
 }
 
 MaybeStrides StrideInference::infer(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
+  Operation *op = value.getDefiningOp();
+  // A copy has the strides of what it copies, on either side.
+  bool isOnHost = isa<dist::HostType>(value.getType());
+  auto type =
+      dyn_cast<RankedTensorType>(isOnHost ? dist::valueTypeOf(value.getType()) : value.getType());
   if (!type || !type.hasStaticShape())
     return std::nullopt;
   ArrayRef<int64_t> shape = type.getShape();
-  Operation *op = value.getDefiningOp();
+  if (isa_and_nonnull<dist::OffloadOp, dist::ReloadOp>(op)) {
+    MaybeStrides strides = known.lookup(op->getOperand(0));
+    return !strides || isDense(shape, *strides) ? strides : MaybeStrides(contiguous(shape));
+  }
   if (auto empty = dyn_cast_or_null<EmptyMemoryFormatOp>(op);
       empty && empty.getMemoryFormat().value_or("contiguous_format") != "contiguous_format")
     return std::nullopt;

@@ -2,8 +2,11 @@
 
 #include "lib/backward/JointGraph.h"
 
+#include "dialects/dist/Dist.h"
+
 using namespace mlir;
 using namespace cleave::backward;
+namespace dist = cleave::dist;
 namespace train = cleave::train;
 using train::RoleKind;
 
@@ -64,6 +67,10 @@ void JointGraph::findForward() {
   };
   for (unsigned index : forwardResults)
     need(terminator->getOperand(index));
+  // The device would hold for the backward what the forward can copy to the host.
+  for (auto offload : function.front().getOps<dist::OffloadOp>())
+    if (!isTangent(offload.getOperation()))
+      need(offload.getResult());
   while (!worklist.empty())
     for (Value operand : worklist.pop_back_val()->getOperands())
       need(operand);

@@ -1,6 +1,7 @@
 //===- Partition.cpp - what a forward saves for its backward -------------------===//
 
 #include "lib/backward/Partition.h"
+#include "dialects/dist/Dist.h"
 #include "lib/backward/MinCut.h"
 #include "lib/memory/MemoryPlan.h"
 
@@ -122,7 +123,8 @@ private:
     bool isComputed = op && policy != CheckpointChoice::Save &&
                       (policy == CheckpointChoice::Recompute || model.isRecomputable(op));
     // A value that is not computed twice is cut where it has its own memory: views are free.
-    bool isView = model.getStorage(value) != value;
+    // So is one that the host has.
+    bool isView = model.getStorage(value) != value || isa_and_nonnull<cleave::dist::ReloadOp>(op);
     bool isSavable = !isComputed || (policy != CheckpointChoice::Recompute && !isView);
     network.addEdge(node, node + 1, isSavable ? getCapacity(value) : Network::kUnlimited);
     if (!isComputed)

@@ -2,6 +2,7 @@
 
 #include "lib/backward/PartitionCosts.h"
 
+#include "dialects/dist/Dist.h"
 #include "lib/memory/MemoryPlan.h"
 #include "lib/memory/Storage.h"
 
@@ -116,7 +117,8 @@ void PartitionCosts::decideFates(const JointGraph &graph, const RecomputeModel &
       values[number].fate = Fate::Saved;
       return;
     }
-    bool isView = bool(memory::getSharedOperand(op, cast<OpResult>(original).getResultNumber()));
+    bool isView = isa<dist::ReloadOp>(op) ||
+                  memory::getSharedOperand(op, cast<OpResult>(original).getResultNumber());
     values[number].fate = isView || tag == CheckpointChoice::Recompute ? Fate::Again : Fate::Choice;
     worklist.push_back(values[number].op);
   };

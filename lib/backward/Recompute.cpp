@@ -35,6 +35,9 @@ static bool takesOneElementEach(const sharding::ShardingRule &rule) {
 }
 
 bool cleave::backward::isRecomputable(Operation *op, RecomputeLevel level) {
+  // A host copy is there for as long as the microbatch.
+  if (isa<dist::ReloadOp>(op))
+    return true;
   // What is in flight (a future) belongs to the function that started it.
   auto isOther = [](Type type) { return !isa<RankedTensorType, NoneType>(type); };
   if (!isMemoryEffectFree(op) || llvm::any_of(op->getOperandTypes(), isOther) ||

@@ -20,6 +20,12 @@ bool cleave::exec::runsOnCommunication(Operation *op) {
              train::WaitBucketOp>(op);
 }
 
+Stream cleave::exec::findStream(Operation *op) {
+  if (isa<dist::OffloadOp, dist::ReloadOp>(op))
+    return Stream::Host;
+  return runsOnCommunication(op) ? Stream::Communication : Stream::Compute;
+}
+
 bool cleave::exec::isCommunicatorCall(Operation *op) {
   return isa<dist::CommunicationOpInterface, train::ReduceBucketOp>(op);
 }

@@ -23,6 +23,10 @@ bool isOptimizerStep(mlir::Operation *op);
 /// Whether `op` has to run on the communication stream: it communicates, or awaits what others do.
 bool runsOnCommunication(mlir::Operation *op);
 
+/// The stream that `op` has to run on.
+Stream findStream(mlir::Operation *op);
+inline constexpr unsigned kNumStreams = getMaxEnumValForStream() + 1;
+
 /// Whether `op` calls a communicator: all ranks of a group have to do so in the same order.
 bool isCommunicatorCall(mlir::Operation *op);
 

@@ -2,6 +2,7 @@
 
 #include "lib/memory/MemoryPlan.h"
 #include "dialects/aten/Aten.h"
+#include "dialects/dist/Dist.h"
 #include "dialects/dist/Verify.h"
 #include "dialects/exec/Lowered.h"
 #include "lib/memory/Storage.h"
@@ -48,7 +49,9 @@ SmallVector<Operation *> cleave::memory::getPrivateViews(Value value) {
   return views;
 }
 
-int64_t cleave::memory::getByteSize(Type type) {
+int64_t cleave::memory::getByteSize(Type type, Space space) {
+  if (isa<dist::HostType>(type) != (space == Space::Host))
+    return 0;
   auto tensor = dyn_cast<RankedTensorType>(dist::valueTypeOf(type));
   return tensor && tensor.hasStaticShape() ? dist::bytesOf(tensor) : 0;
 }
@@ -58,8 +61,8 @@ namespace {
 class Planner {
 public:
   Planner(ArrayRef<func::FuncOp> functions, bool emptyAccumulators,
-          function_ref<bool(train::RoleAttr)> owned)
-      : functions(functions), storage(emptyAccumulators) {
+          function_ref<bool(train::RoleAttr)> owned, Space space)
+      : functions(functions), storage(emptyAccumulators), space(space) {
     for (func::FuncOp function : functions) {
       if (owned)
         own(function, owned);
@@ -81,13 +84,13 @@ public:
 
 private:
   /// What is in the arena or the frame needs no memory besides.
-  static int64_t bytesOf(Value root) {
+  int64_t bytesOf(Value root) const {
     if (auto result = dyn_cast<OpResult>(root)) {
       exec::ResultMemory::Kind kind = exec::getResultMemory(result).kind;
       if (kind == exec::ResultMemory::Arena || kind == exec::ResultMemory::Frame)
         return 0;
     }
-    return getByteSize(root.getType());
+    return getByteSize(root.getType(), space);
   }
 
   /// What one function makes for another: of its own stage, or of the next.
@@ -114,7 +117,7 @@ private:
         continue;
       }
       living.insert(argument);
-      live += getByteSize(argument.getType());
+      live += getByteSize(argument.getType(), space);
     }
   }
 
@@ -184,6 +187,7 @@ private:
 
   ArrayRef<func::FuncOp> functions;
   Storage storage;
+  Space space;
   MemoryPlan plan;
   llvm::DenseMap<Value, Operation *> lastUse;
   llvm::DenseMap<Key, Value> saved, arguments;
@@ -194,8 +198,8 @@ private:
 } // namespace
 
 MemoryPlan cleave::memory::planMemory(ArrayRef<func::FuncOp> functions, bool emptyAccumulators,
-                                      function_ref<bool(train::RoleAttr)> owned) {
-  return Planner(functions, emptyAccumulators, owned).run();
+                                      function_ref<bool(train::RoleAttr)> owned, Space space) {
+  return Planner(functions, emptyAccumulators, owned, space).run();
 }
 
 int64_t cleave::memory::getArenaBytes(ArrayRef<func::FuncOp> functions) {

@@ -13,8 +13,12 @@
 
 namespace cleave::memory {
 
-/// Bytes of a statically shaped tensor, or of a future's; 0 for other types.
-int64_t getByteSize(mlir::Type type);
+/// Whose memory is counted.
+enum class Space { Device, Host };
+
+/// Bytes of a statically shaped tensor, or of a future's; 0 for other types. In the host's memory,
+/// those of a `!dist.host`.
+int64_t getByteSize(mlir::Type type, Space space = Space::Device);
 
 /// The operand whose memory `value` shows when it is executed: of a view, or of a conversion of
 /// placements that keeps what a rank holds. Null for values with memory of their own.
@@ -52,9 +56,11 @@ struct MemoryPlan {
 /// the functions makes count as arguments. `emptyAccumulators`: a step's first microbatch, in which
 /// gradients become the accumulators. Arguments that are `owned`, where given, are the microbatch's
 /// alone and count from its beginning to their last use in any of the functions. Values in the
-/// arena of lowered functions and in frames are not counted (see `getArenaBytes`).
+/// arena of lowered functions and in frames are not counted (see `getArenaBytes`). Either the
+/// device's memory is counted or that of the host.
 MemoryPlan planMemory(llvm::ArrayRef<mlir::func::FuncOp> functions, bool emptyAccumulators,
-                      llvm::function_ref<bool(train::RoleAttr)> owned = nullptr);
+                      llvm::function_ref<bool(train::RoleAttr)> owned = nullptr,
+                      Space space = Space::Device);
 
 /// The arena that lowered functions share: as large as the largest needs. 0 where none is lowered.
 int64_t getArenaBytes(llvm::ArrayRef<mlir::func::FuncOp> functions);

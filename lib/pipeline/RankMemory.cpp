@@ -61,15 +61,19 @@ const memory::FunctionPlan *StageMemory::find(Phase phase) const {
   return found == phases.end() ? nullptr : &functions[size_t(found - phases.begin())];
 }
 
-StageMemory cleave::pipeline::measureStage(ArrayRef<func::FuncOp> functions) {
+StageMemory cleave::pipeline::measureStage(ArrayRef<func::FuncOp> functions, memory::Space space) {
   StageMemory stage;
   for (func::FuncOp function : functions) {
     stage.phases.push_back(
         function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName).getValue());
+    if (space == memory::Space::Host)
+      continue;
     stage.input += countTaken(function, RoleKind::Crossing);
     stage.gradient += countTaken(function, RoleKind::CrossingGradient);
   }
-  stage.functions = memory::planMemory(functions, /*emptyAccumulators=*/false).functions;
+  stage.functions =
+      memory::planMemory(functions, /*emptyAccumulators=*/false, /*owned=*/nullptr, space)
+          .functions;
   return stage;
 }
 

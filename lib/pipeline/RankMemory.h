@@ -44,8 +44,9 @@ struct StageMemory {
   const memory::FunctionPlan *find(train::Phase phase) const;
 };
 
-/// What a stage's functions need, by a plan of each.
-StageMemory measureStage(llvm::ArrayRef<mlir::func::FuncOp> functions);
+/// What a stage's functions need, by a plan of each. What crosses is in the device's memory alone.
+StageMemory measureStage(llvm::ArrayRef<mlir::func::FuncOp> functions,
+                         memory::Space space = memory::Space::Device);
 
 /// Where a rank puts what it receives.
 struct ReceiveMemory {

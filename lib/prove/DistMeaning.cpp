@@ -278,7 +278,8 @@ bool Evaluator::evaluateDist(Operation *op, ArrayRef<const Tensor *> operands,
   };
   auto sum = dist::ReductionAttr::get(op->getContext(), Reduction::Sum);
 
-  if (isa<dist::ReinterpretOp, dist::FakeBroadcastOp, dist::WaitOp>(op)) {
+  if (isa<dist::ReinterpretOp, dist::FakeBroadcastOp, dist::WaitOp, dist::OffloadOp,
+          dist::ReloadOp>(op)) {
     if (op->getNumOperands() != 1 || operands[0]->dims.size() > 64)
       return false;
     return take(*operands[0]);

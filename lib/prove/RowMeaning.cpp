@@ -367,7 +367,7 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
       return takeRows(scatterRows(op, *given[0]->rows));
     // What says only how a value lies.
     auto convert = dyn_cast<dist::ConvertOp>(op);
-    bool keeps = isa<dist::ReinterpretOp, dist::WaitOp>(op) ||
+    bool keeps = isa<dist::ReinterpretOp, dist::WaitOp, dist::OffloadOp, dist::ReloadOp>(op) ||
                  (convert && !convert.getDestination().isPartial() && !convert.getSlicedDim());
     if (keeps && given.size() == 1)
       results[0].rows = given[0]->rows;

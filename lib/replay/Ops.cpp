@@ -470,7 +470,8 @@ bool Ops::communicate(Operation *op, ArrayRef<Tensor> operands, std::vector<Tens
       return false;
     mlir::Value from = op->getOperand(i), to = op->getResult(i);
     std::optional<Tensor> made;
-    if (isa<dist::ReinterpretOp, dist::FakeBroadcastOp, dist::WaitOp>(op)) {
+    if (isa<dist::ReinterpretOp, dist::FakeBroadcastOp, dist::WaitOp, dist::OffloadOp,
+            dist::ReloadOp>(op)) {
       made = value;
     } else if (auto conversion = dyn_cast<dist::ConvertOp>(op)) {
       made = convert(conversion, value);

@@ -77,6 +77,52 @@ def PartitionJoint : Pass<"partition-joint", "::mlir::ModuleOp"> {
   let dependentDialects = ["::cleave::train::TrainDialect"];
 }
 
+def OffloadSaved : Pass<"offload-saved", "::mlir::ModuleOp"> {
+  let summary = "keep saved values in host memory between the functions of a microbatch";
+  let description = [{
+    Values that one function of a microbatch saves for another one are copied to host memory as soon as
+    they are made (`dist.offload`), and back in each function that takes them (`dist.reload`): before the
+    last product of matrices ahead of the first use, beside which the copy runs, or else right before that use. In
+    between they need no memory of the device. What stays on the device anyway, such as parameters, inputs,
+    and what is returned too, is not copied.
+
+    By default all saved values of at least `min-bytes` are offloaded; `values` names some instead. The
+    program may be in stages, and its backward split.
+
+    Before:
+    ```mlir
+    func.func @forward(%x, %w) -> (loss, saved "mm") {
+      %h = aten.mm(%x, %w) ...
+      ...
+      return %loss, %h
+    }
+    func.func @backward(%x, %s, %h: saved "mm") -> (gradient "w") {
+      ...
+    ```
+    After:
+    ```mlir
+    func.func @forward(%x, %w) -> (loss, saved "mm": !dist.host) {
+      %h = aten.mm(%x, %w) ...
+      %c = dist.offload %h ...
+      ...
+      return %loss, %c
+    }
+    func.func @backward(%x, %s, %c: saved "mm") -> (gradient "w") {
+      %h = dist.reload %c ...
+      ...
+    ```
+  }];
+  let options = [
+    Option<"minBytes", "min-bytes", "std::string", "\"1MiB\"", "the least that is worth a copy: bytes, or such as 16MiB">,
+    ListOption<"values", "values", "std::string", "names of saved values to offload, whatever their size">
+  ];
+  let statistics = [
+    Statistic<"numOffloaded", "offloaded", "values offloaded">,
+    Statistic<"offloadedBytes", "offloaded bytes", "bytes of the memory that they no longer need">
+  ];
+  let dependentDialects = ["::cleave::dist::DistDialect"];
+}
+
 def SplitBackward : Pass<"split-backward", "::mlir::ModuleOp"> {
   let summary = "split the backward into backward-input (dI) and backward-weight (dW)";
   let description = [{

@@ -53,6 +53,9 @@ struct Count {
 };
 /// What ops use inside while they run, and everything else.
 Count workspace, tensors;
+/// Copies in the host's memory.
+Count offloaded;
+thread_local unsigned openHostScopes = 0;
 std::atomic<int64_t> peakBytes{0};
 
 /// Stands before each block.
@@ -188,7 +191,8 @@ public:
     c10::Device cpu(c10::DeviceType::CPU);
     if (size == 0)
       return {nullptr, nullptr, &deallocate, cpu};
-    Requests *requests = Requests::current(c10::DeviceType::CPU);
+    Requests *requests =
+        HostCountScope::isOpen() ? nullptr : Requests::current(c10::DeviceType::CPU);
     Requests::Answer answer{nullptr, /*isResult=*/Requests::isProgramThread()};
     if (requests)
       answer = requests->next(size);
@@ -201,7 +205,7 @@ public:
     TORCH_CHECK(block, "out of memory: cannot allocate ", size, " bytes; ", bytesInUse(),
                 " bytes are in use");
     block->size = size;
-    block->count = answer.isResult ? &tensors : &workspace;
+    block->count = HostCountScope::isOpen() ? &offloaded : answer.isResult ? &tensors : &workspace;
     block->count->add(size);
     Count::raise(peakBytes, bytesInUse());
     void *data = block + 1;
@@ -229,13 +233,24 @@ void cleave::runtime::installCachingAllocator() {
 }
 
 MemoryCounts cleave::runtime::memoryCounts() {
-  return {bytesInUse(), peakBytes.load(), tensors.peak.load(), workspace.peak.load()};
+  return {bytesInUse(), peakBytes.load(), tensors.peak.load(), workspace.peak.load(),
+          offloaded.peak.load()};
 }
 
 void cleave::runtime::resetMemoryPeak() {
-  for (Count *count : {&tensors, &workspace})
+  for (Count *count : {&tensors, &workspace, &offloaded})
     count->peak.store(count->current.load());
   peakBytes.store(bytesInUse());
+}
+
+HostCountScope::HostCountScope() {
+  ++openHostScopes;
+}
+HostCountScope::~HostCountScope() {
+  --openHostScopes;
+}
+bool HostCountScope::isOpen() {
+  return openHostScopes > 0;
 }
 
 void cleave::runtime::countAsTensor(const c10::Storage &storage) {

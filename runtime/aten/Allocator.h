@@ -23,12 +23,24 @@ struct MemoryCounts {
   /// Without what ops of lowered functions use inside while they run, and that alone.
   int64_t tensorPeak = 0;
   int64_t workspacePeak = 0;
+  /// Of values in the host's memory, which are in none of the above.
+  int64_t hostPeak = 0;
 };
 
 /// Counts since `installCachingAllocator` (cleave/Session.h).
 MemoryCounts memoryCounts();
 /// Sets the peaks to what is in use now.
 void resetMemoryPeak();
+
+/// What this thread asks for while one of these lives is the host's memory, where the processor
+/// stands for a device: neither planned nor counted with the rest.
+class HostCountScope {
+public:
+  HostCountScope();
+  ~HostCountScope();
+  HostCountScope(const HostCountScope &) = delete;
+  static bool isOpen();
+};
 
 /// Memory that may have served as an op's workspace has become a result. Memory of other origin
 /// is left alone.

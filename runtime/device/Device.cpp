@@ -7,6 +7,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -43,7 +44,8 @@ llvm::Expected<std::unique_ptr<Device>> Device::open(std::shared_ptr<DevicePlugi
     c10::Stream compute = guard.getStreamFromGlobalPool(device->place);
     c10::Stream communication =
         guard.getStreamFromGlobalPool(device->place, /*isHighPriority=*/true);
-    device->streams = {compute, communication};
+    c10::Stream copies = guard.getStreamFromGlobalPool(device->place);
+    device->streams = {compute, communication, copies};
     guard.exchangeStream(compute);
   });
   if (error)
@@ -85,6 +87,13 @@ c10::DispatchKey Device::dispatchKey() const {
 
 at::Tensor Device::allocate(const TensorType &type) const {
   return at::empty(at::IntArrayRef(type.shape.data(), type.shape.size()), options(type.dtype));
+}
+
+at::Tensor Device::allocateOnHost(at::IntArrayRef sizes, at::IntArrayRef strides,
+                                  at::ScalarType type) const {
+  HostCountScope scope;
+  auto options = at::TensorOptions().dtype(type).pinned_memory(!place.is_cpu());
+  return at::empty_strided(sizes, strides, options);
 }
 
 at::Tensor Device::allocateStaging(const TensorType &type) const {

@@ -50,6 +50,10 @@ public:
   }
   /// A contiguous, uninitialised tensor.
   at::Tensor allocate(const TensorType &type) const;
+  /// One in the memory that values are offloaded to: page-locked, and on the processor counted
+  /// apart from everything else.
+  at::Tensor allocateOnHost(at::IntArrayRef sizes, at::IntArrayRef strides,
+                            at::ScalarType type) const;
   /// One on the host that copies to and from the device need not wait for: page-locked.
   at::Tensor allocateStaging(const TensorType &type) const;
   /// The tensor on the device or the host; itself where it is there. To the host: complete.
@@ -106,7 +110,7 @@ private:
   c10::Device place = c10::Device(c10::DeviceType::CPU);
   CleaveDeviceFacts known{};
   bool recording = false;
-  std::optional<std::array<c10::Stream, 2>> streams;
+  std::optional<std::array<c10::Stream, kNumStreams>> streams;
 };
 
 /// "13.0" of 13000, "2.28.9" of 22809 (NCCL), "9.19.0" of 91900 (cuDNN): `parts` numbers.

@@ -47,6 +47,8 @@ static KernelTable makeTable() {
   table.add<dist::FakeBroadcastOp, dist::ReinterpretOp>({bindAlias});
   table.add<dist::FakeScatterOp>({bindFakeScatter});
   table.add<dist::WaitOp>({bindWait});
+  table.add<dist::OffloadOp>({bindOffload});
+  table.add<dist::ReloadOp>({bindReload});
   table.add<aten::RngNativeDropoutOp>({bindRngNativeDropout});
   table.add<aten::RngBernoulliOp>({bindRngBernoulli});
   table.add<aten::RngUniformOp>({bindRngUniform});

@@ -48,6 +48,8 @@ BindResult bindRngMultinomial(Binder &binder, llvm::ArrayRef<mlir::Operation *> 
 /// All ops with dist::CommunicationOpInterface.
 BindResult bindCommunication(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindWait(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindOffload(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindReload(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindConvert(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 /// Ops whose result is their operand in another type.
 BindResult bindAlias(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);

@@ -14,8 +14,15 @@ using namespace cleave::runtime;
 namespace exec = cleave::exec;
 
 StreamKind cleave::runtime::streamOf(Operation *op) {
-  return exec::getStream(op) == exec::Stream::Communication ? StreamKind::Communication
-                                                            : StreamKind::Compute;
+  switch (exec::getStream(op)) {
+  case exec::Stream::Compute:
+    return StreamKind::Compute;
+  case exec::Stream::Communication:
+    return StreamKind::Communication;
+  case exec::Stream::Host:
+    return StreamKind::Host;
+  }
+  llvm_unreachable("unknown stream");
 }
 
 namespace {

@@ -122,6 +122,8 @@ llvm::Error MetricsFile::write(const StepMetrics &metrics) {
     line += llvm::formatv(", \"memory_bytes\": {0}", *metrics.tensorBytes);
   if (metrics.workspaceBytes)
     line += llvm::formatv(", \"workspace_bytes\": {0}", *metrics.workspaceBytes);
+  if (metrics.hostBytes)
+    line += llvm::formatv(", \"host_bytes\": {0}", *metrics.hostBytes);
   line += "}\n";
   return writeAll(descriptor, llvm::arrayRefFromStringRef(line), path);
 }

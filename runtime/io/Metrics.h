@@ -41,6 +41,8 @@ struct StepMetrics {
   /// Peak bytes of tensors in the step; and apart from it, in lowered programs, what ops use
   /// inside.
   std::optional<int64_t> tensorBytes, workspaceBytes;
+  /// The same of values offloaded to the host's memory; set if the program offloads any.
+  std::optional<int64_t> hostBytes;
 };
 
 /// "nan", "inf" or "-inf" for a loss that is not finite; a NaN's sign means nothing.

@@ -40,6 +40,8 @@ std::string cleave::runtime::describeMemory(const ProgramCosts &costs) {
   if (costs.frameBytes)
     line("frames of microbatches", costs.frameBytes);
   line("peak of a step", costs.peakBytes);
+  if (costs.hostPeakBytes)
+    line("peak in host memory", costs.hostPeakBytes);
   return text;
 }
 

@@ -12,6 +12,7 @@
 using namespace cleave::runtime;
 namespace memory = cleave::memory;
 namespace train = cleave::train;
+using memory::Space;
 
 namespace {
 /// Bytes of a step's microbatches, without the state.
@@ -43,7 +44,7 @@ static Microbatches planImmediate(const memory::MemoryPlan &first, const memory:
 /// All microbatches but the one that runs wait for their weight part, each with what it has saved,
 /// its copy of the data and the old values of buffers as far as these are needed.
 static Microbatches planDeferred(const Program::Impl &impl, int64_t microbatches,
-                                 int64_t accumulators, ProgramCosts &costs) {
+                                 int64_t accumulators, Space space, ProgramCosts &costs) {
   llvm::StringSet<> updatedBuffers;
   for (const ValueInfo &value : impl.signature(Phase::Microbatch).results)
     if (value.role == RoleKind::Buffer)
@@ -62,8 +63,10 @@ static Microbatches planDeferred(const Program::Impl &impl, int64_t microbatches
   std::stable_partition(functions.begin(), functions.end(),
                         [&](mlir::func::FuncOp function) { return !isWeightPart(function); });
   size_t numWeightParts = llvm::count_if(functions, isWeightPart);
-  memory::MemoryPlan first = memory::planMemory(functions, /*emptyAccumulators=*/true, isOwned);
-  memory::MemoryPlan later = memory::planMemory(functions, /*emptyAccumulators=*/false, isOwned);
+  memory::MemoryPlan first =
+      memory::planMemory(functions, /*emptyAccumulators=*/true, isOwned, space);
+  memory::MemoryPlan later =
+      memory::planMemory(functions, /*emptyAccumulators=*/false, isOwned, space);
   int64_t waiting = first.functions[functions.size() - numWeightParts - 1].heldBytes;
   auto peakOfWeightParts = [&](const memory::MemoryPlan &plan) {
     int64_t peak = 0;
@@ -74,7 +77,8 @@ static Microbatches planDeferred(const Program::Impl &impl, int64_t microbatches
   };
   costs.deferredBytes = microbatches * waiting;
 
-  int64_t gathered = sumBytes(impl, Phase::BackwardInput, {RoleKind::Accumulator});
+  bool isDevice = space == Space::Device;
+  int64_t gathered = isDevice ? sumBytes(impl, Phase::BackwardInput, {RoleKind::Accumulator}) : 0;
   int64_t peak = peakOfWeightParts(first) + (microbatches - 1) * waiting;
   for (const memory::FunctionPlan &part : llvm::ArrayRef(first.functions).drop_back(numWeightParts))
     peak = std::max(peak, part.peakBytes + gathered + (microbatches - 1) * waiting);
@@ -82,25 +86,44 @@ static Microbatches planDeferred(const Program::Impl &impl, int64_t microbatches
     peak = std::max(peak, peakOfWeightParts(later) + accumulators + (microbatches - 2) * waiting);
   // The state counts the buffers' old values too.
   for (const ValueInfo &value : impl.signature(Phase::Microbatch).results)
-    if (value.role == RoleKind::Buffer)
+    if (value.role == RoleKind::Buffer && isDevice)
       peak -= value.type.numBytes();
   return {peak, planImmediate(first, later, microbatches, accumulators).kept};
 }
 
 static Microbatches planMicrobatches(const Program::Impl &impl, int64_t microbatches,
-                                     WeightGradients weightGradients, ProgramCosts &costs) {
+                                     WeightGradients weightGradients, Space space,
+                                     ProgramCosts &costs) {
   auto functions = impl.functions.getMicrobatchFunctions();
-  memory::MemoryPlan first = memory::planMemory(functions, /*emptyAccumulators=*/true);
-  memory::MemoryPlan later = memory::planMemory(functions, /*emptyAccumulators=*/false);
+  memory::MemoryPlan first =
+      memory::planMemory(functions, /*emptyAccumulators=*/true, nullptr, space);
+  memory::MemoryPlan later =
+      memory::planMemory(functions, /*emptyAccumulators=*/false, nullptr, space);
   costs.activationPeakBytes = microbatches == 1 ? first.peakBytes : later.peakBytes;
   if (functions.size() > 1)
     costs.savedBytes =
         first.functions[std::max<size_t>(impl.functions.stages.size(), 1) - 1].heldBytes;
-  int64_t accumulators = sumBytes(impl, Phase::Microbatch, {RoleKind::Accumulator});
+  int64_t accumulators =
+      space == Space::Device ? sumBytes(impl, Phase::Microbatch, {RoleKind::Accumulator}) : 0;
   return weightGradients == WeightGradients::Deferred &&
                  llvm::is_contained(impl.microbatchPhases, Phase::BackwardWeight)
-             ? planDeferred(impl, microbatches, accumulators, costs)
+             ? planDeferred(impl, microbatches, accumulators, space, costs)
              : planImmediate(first, later, microbatches, accumulators);
+}
+
+/// The peak of what is offloaded.
+static int64_t planHost(const Program::Impl &impl, int64_t microbatches,
+                        WeightGradients weightGradients) {
+  ProgramCosts ofHost;
+  int64_t peak = planMicrobatches(impl, microbatches, weightGradients, Space::Host, ofHost).peak;
+  for (const PhaseFunction &part : impl.phaseFunctions) {
+    memory::MemoryPlan plan = memory::planMemory(part.function, /*emptyAccumulators=*/false,
+                                                 /*owned=*/nullptr, Space::Host);
+    if (part.phase == Phase::Unshard)
+      peak += plan.functions.front().heldBytes;
+    peak = std::max(peak, plan.peakBytes);
+  }
+  return peak;
 }
 
 ProgramCosts cleave::runtime::computeCosts(const Program &program, int64_t microbatches,
@@ -125,7 +148,7 @@ ProgramCosts cleave::runtime::computeCosts(const Program &program, int64_t micro
       if (buckets.insert(type.getAsOpaquePointer()).second)
         costs.bucketBytes += memory::getBucketBytes(function, type);
   costs.gradientBytes += costs.bucketBytes;
-  auto [peak, kept] = planMicrobatches(impl, microbatches, weightGradients, costs);
+  auto [peak, kept] = planMicrobatches(impl, microbatches, weightGradients, Space::Device, costs);
   StepWork work;
   for (mlir::func::FuncOp function : impl.functions.getMicrobatchFunctions())
     work.add(function, microbatches);
@@ -159,6 +182,7 @@ ProgramCosts cleave::runtime::computeCosts(const Program &program, int64_t micro
   costs.arenaBytes = memory::getArenaBytes(impl.functions.getFunctions());
   costs.frameBytes = planFrames(program, microbatches, weightGradients).bytes;
   costs.peakBytes = costs.stateBytes + costs.arenaBytes + costs.frameBytes + peak;
+  costs.hostPeakBytes = planHost(impl, microbatches, weightGradients);
   work.writeTo(costs);
   return costs;
 }

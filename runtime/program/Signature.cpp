@@ -56,7 +56,7 @@ DType cleave::runtime::toDType(Type element) {
 cleave::runtime::TensorType cleave::runtime::toTensorType(Type type) {
   if (auto bucket = dyn_cast<train::BucketType>(type))
     type = bucket.getFlat();
-  auto tensor = cast<RankedTensorType>(type);
+  auto tensor = cast<RankedTensorType>(dist::valueTypeOf(type));
   return {toDType(tensor.getElementType()), llvm::SmallVector<int64_t, 4>(tensor.getShape())};
 }
 

@@ -17,16 +17,28 @@ using namespace cleave::runtime;
 using schedule::Action;
 using schedule::ActionKind;
 
-static std::vector<pipeline::StageMemory> planStages(const Program::Impl &impl) {
+namespace {
+/// The stages in both memories.
+struct Plans {
+  std::vector<pipeline::StageMemory> device, host;
+};
+} // namespace
+
+static std::vector<pipeline::StageMemory> planStages(const Program::Impl &impl,
+                                                     memory::Space space) {
   std::vector<pipeline::StageMemory> plans(impl.functions.stages.size());
   for (auto [number, plan] : llvm::enumerate(plans)) {
     std::vector<mlir::func::FuncOp> functions;
     for (const PhaseFunction &part : impl.phaseFunctions)
       if (part.stage == int64_t(number) && llvm::is_contained(impl.microbatchPhases, part.phase))
         functions.push_back(part.function);
-    plan = pipeline::measureStage(functions);
+    plan = pipeline::measureStage(functions, space);
   }
   return plans;
+}
+
+static Plans planStages(const Program::Impl &impl) {
+  return {planStages(impl, memory::Space::Device), planStages(impl, memory::Space::Host)};
 }
 
 /// How often a rank runs the functions of its stages, by what its list says.
@@ -65,8 +77,7 @@ static StepWork measureWork(const Program::Impl &impl, int64_t place,
   return work;
 }
 
-static ProgramCosts computeCosts(const Program &program, int64_t place,
-                                 const std::vector<pipeline::StageMemory> &plans) {
+static ProgramCosts computeCosts(const Program &program, int64_t place, const Plans &plans) {
   const Program::Impl &impl = program.impl();
   ProgramCosts costs;
   pipeline::RankState state;
@@ -82,15 +93,17 @@ static ProgramCosts computeCosts(const Program &program, int64_t place,
   costs.gradientBytes = state.gradientBytes;
   costs.bucketBytes = state.bucketBytes;
   pipeline::RankMemory values =
-      pipeline::followRank(impl.schedule->program, unsigned(place), plans);
+      pipeline::followRank(impl.schedule->program, unsigned(place), plans.device);
   costs.savedBytes = values.heldBytes;
   costs.activationPeakBytes = values.peakBytes;
   costs.stateBytes = costs.parameterBytes + costs.bufferBytes + costs.optimizerStateBytes +
                      costs.inputBytes + costs.bucketBytes;
   costs.frameBytes = planStageFrames(program, place).bytes;
-  costs.peakBytes =
-      costs.stateBytes + costs.arenaBytes + costs.frameBytes + costs.gradientBytes + values.peakBytes;
-  measureWork(impl, place, plans).writeTo(costs);
+  costs.peakBytes = costs.stateBytes + costs.arenaBytes + costs.frameBytes + costs.gradientBytes +
+                    values.peakBytes;
+  costs.hostPeakBytes =
+      pipeline::followRank(impl.schedule->program, unsigned(place), plans.host).peakBytes;
+  measureWork(impl, place, plans.device).writeTo(costs);
   return costs;
 }
 
@@ -99,7 +112,7 @@ ProgramCosts cleave::runtime::computeStageCosts(const Program &program, int64_t 
 }
 
 std::vector<ProgramCosts> cleave::runtime::computeScheduleCosts(const Program &program) {
-  std::vector<pipeline::StageMemory> plans = planStages(program.impl());
+  Plans plans = planStages(program.impl());
   std::vector<ProgramCosts> costs;
   for (int64_t place = 0; place < program.schedule()->ranks; ++place)
     costs.push_back(::computeCosts(program, place, plans));

@@ -146,8 +146,9 @@ std::optional<Session::MemoryUse> Session::memoryUse() const {
   MemoryCounts counts = context.device.memory();
   if (counts.peak == 0)
     return std::nullopt;
-  return MemoryUse{context.plannedBytes, counts.tensorPeak, counts.workspacePeak,
-                   context.device.countsWorkspace()};
+  return MemoryUse{context.plannedBytes,     counts.tensorPeak,
+                   counts.workspacePeak,     context.device.countsWorkspace(),
+                   context.plannedHostBytes, counts.hostPeak};
 }
 void Session::resetMemoryUse() {
   impl->context.device.resetMemoryPeak();

@@ -18,6 +18,14 @@ static bool exchangesRows(const Program &program) {
   });
 }
 
+static bool offloads(const Program &program) {
+  return llvm::any_of(program.impl().phaseFunctions, [](const PhaseFunction &part) {
+    return mlir::func::FuncOp(part.function)
+        .walk([](cleave::dist::OffloadOp) { return mlir::WalkResult::interrupt(); })
+        .wasInterrupted();
+  });
+}
+
 std::string cleave::runtime::explainNoGraphs(const StepContext &context) {
   const SessionOptions &options = context.options;
   if (context.device.isHost() || !context.device.plugin()->hasGraphs())
@@ -42,6 +50,8 @@ std::string cleave::runtime::explainNoGraphs(const StepContext &context) {
     return "a momentum or beta of the optimizer changes from step to step";
   if (exchangesRows(context.program))
     return "ranks exchange as many rows as data say (dist.ragged_all_to_all)";
+  if (offloads(context.program))
+    return "values are copied to host memory, which is allocated as the step runs (dist.offload)";
   if (computesNumbers(context.program))
     return "the optimizer's step computes numbers on the host";
   auto any = [](mlir::Operation *) { return true; };

@@ -50,6 +50,8 @@ struct StepContext {
   FrameEnds frameEnds;
   /// Peak bytes of a step, as planned; set if the program is lowered.
   std::optional<int64_t> plannedBytes;
+  /// The same of what is offloaded, lowered or not.
+  int64_t plannedHostBytes = 0;
 
   /// What bound instructions refer to: pointers to the above.
   Services services;

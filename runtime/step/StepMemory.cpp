@@ -30,16 +30,17 @@ llvm::Error StepContext::allocateArena() {
         "program '{0}': --check memory expects a lowered program (cleave-opt "
         "--lower-to-exec), whose plan determines dead memory; found one without a plan",
         program.path());
+  ProgramCosts costs = stages.isScheduled()
+                           ? computeStageCosts(program, stages.place())
+                           : computeCosts(program, options.microbatches, options.weightGradients);
+  plannedHostBytes = costs.hostPeakBytes;
   if (!isLowered)
     return llvm::Error::success();
   if (options.poisonsDeadMemory) {
     arena.poison(arenaBytes, frames.bytes);
     frameEnds = findFrameEnds(*program.impl().module);
   }
-  plannedBytes =
-      (stages.isScheduled() ? computeStageCosts(program, stages.place())
-                            : computeCosts(program, options.microbatches, options.weightGradients))
-          .peakBytes;
+  plannedBytes = costs.peakBytes;
   // Results are put where they are to lie when it is asked for them.
   return device.followPlans();
 }

@@ -163,13 +163,19 @@ llvm::Error Trainer::interrupt(int64_t step, bool isSaved) {
 void Trainer::reportMemory() {
   for (const std::unique_ptr<TrainedProgram> &each : programs) {
     const std::optional<Session::MemoryUse> &measured = each->measured;
-    if (!measured || !measured->plannedBytes)
+    if (!measured)
       continue;
-    reporter->say("memory: " + describeBytes(*measured->plannedBytes) + " planned, " +
-                  describeBytes(measured->tensorBytes) + " measured, " +
-                  (measured->isWorkspaceApart
-                       ? "and " + describeBytes(measured->workspaceBytes) + " of workspace"
-                       : "workspace of operators included"));
+    if (measured->plannedBytes)
+      reporter->say("memory: " + describeBytes(*measured->plannedBytes) + " planned, " +
+                    describeBytes(measured->tensorBytes) + " measured, " +
+                    (measured->isWorkspaceApart
+                         ? "and " + describeBytes(measured->workspaceBytes) + " of workspace"
+                         : "workspace of operators included"));
+    if (measured->plannedHostBytes)
+      reporter->say("host memory: " + describeBytes(measured->plannedHostBytes) + " planned" +
+                    (measured->isWorkspaceApart
+                         ? ", " + describeBytes(measured->hostBytes) + " measured"
+                         : ""));
   }
 }
 
@@ -248,6 +254,8 @@ llvm::Error Trainer::runStep(int64_t step) {
     metrics.tensorBytes = use->tensorBytes;
     if (use->plannedBytes)
       metrics.workspaceBytes = use->workspaceBytes;
+    if (use->plannedHostBytes)
+      metrics.hostBytes = use->hostBytes;
   }
   if (llvm::Error error = current.endTurn())
     return error;

@@ -269,6 +269,7 @@ std::optional<Session::MemoryUse> TrainedProgram::noteMemory() {
   } else {
     measured->tensorBytes = std::max(measured->tensorBytes, use->tensorBytes);
     measured->workspaceBytes = std::max(measured->workspaceBytes, use->workspaceBytes);
+    measured->hostBytes = std::max(measured->hostBytes, use->hostBytes);
   }
   session->resetMemoryUse();
   return use;

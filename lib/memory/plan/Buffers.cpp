@@ -156,10 +156,13 @@ void Buffers::makeBuffers() {
         continue;
       Buffer &buffer = add(result, Buffer::Planned, order.of(&op));
       buffer.end = std::max(buffer.end, order.completionOf(result));
-      buffer.reason = buffer.end == order.end()                                  ? Buffer::Outlives
-                      : buffer.bytes == 0                                        ? Buffer::Empty
-                      : isa<train::LearningRateOp, train::HyperparameterOp>(&op) ? Buffer::Host
-                                                                                 : Buffer::NotApart;
+      bool isHost = isa<dist::HostType>(result.getType()) ||
+                    isa<train::LearningRateOp, train::HyperparameterOp>(&op);
+      buffer.reason = buffer.end == order.end() && !isa<dist::HostType>(result.getType())
+                          ? Buffer::Outlives
+                      : isHost            ? Buffer::Host
+                      : buffer.bytes == 0 ? Buffer::Empty
+                                          : Buffer::NotApart;
       if (buffer.reason != Buffer::NotApart)
         buffer.kind = Buffer::Apart;
     }

@@ -25,7 +25,7 @@ struct Buffer {
   enum Reason {
     NotApart,
     Outlives, ///< a result of the function, or shared with one
-    Host,     ///< a number that the host reads
+    Host,     ///< in the host's memory: a copy there, or a number that it reads
     Empty     ///< has no bytes
   };
   mlir::Value root;

@@ -1,7 +1,7 @@
 //===- Events.cpp - order between the streams ---------------------------------===//
 //
-// Each stream runs its ops in order, so the clock of a stream is one number for the other: the last
-// time of that one which it is after. A hazard needs an event only if the clock is behind.
+// Each stream runs its ops in order, so the clock of a stream is one number for each other one: the
+// last time of that one which it is after. A hazard needs an event only if the clock is behind.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,6 +14,7 @@
 
 #include <array>
 #include <map>
+#include <numeric>
 
 using namespace mlir;
 using namespace cleave;
@@ -23,15 +24,23 @@ namespace {
 
 constexpr int64_t kNever = -1;
 
+/// A time of each stream.
+struct Clock : std::array<int64_t, kNumStreams> {
+  Clock() { fill(kNever); }
+
+  void advance(const Clock &other) {
+    for (unsigned stream = 0; stream < kNumStreams; ++stream)
+      (*this)[stream] = std::max((*this)[stream], other[stream]);
+  }
+};
+
 /// When streams have last read and written a piece of memory.
 struct Accesses {
-  std::array<int64_t, 2> read = {kNever, kNever}, write = {kNever, kNever};
+  Clock read, write;
 
   void add(const Accesses &other) {
-    for (int stream = 0; stream < 2; ++stream) {
-      read[stream] = std::max(read[stream], other.read[stream]);
-      write[stream] = std::max(write[stream], other.write[stream]);
-    }
+    read.advance(other.read);
+    write.advance(other.write);
   }
 };
 
@@ -53,6 +62,7 @@ private:
   SmallVector<Access> accessesOf(ArrayRef<Operation *> ops) const;
   void place(const Buffer &buffer);
   void visit(unsigned time, Stream stream, ArrayRef<Access> list);
+  void wait(unsigned time, Stream stream, const Clock &needed);
 
   func::FuncOp function;
   const ExecutionOrder &order;
@@ -68,10 +78,11 @@ private:
   /// By first byte in the frame.
   llvm::DenseMap<int64_t, const Buffer *> framedArguments;
   llvm::DenseSet<const Buffer *> placed;
-  /// By stream: the last time of the other one that it is after.
-  std::array<int64_t, 2> clock = {kNever, kNever};
-  /// The last completion on the communication stream that the end of the function has to be after.
-  int64_t lastCommunication = kNever;
+  /// By stream: what it is after; from which time on it has been after what, in order.
+  std::array<Clock, kNumStreams> clocks;
+  std::array<std::vector<std::pair<unsigned, Clock>>, kNumStreams> history;
+  /// The last completions that the end of the function has to be after.
+  Clock lastToEnd;
   std::vector<Event> events;
 };
 
@@ -129,37 +140,57 @@ void EventPlanner::place(const Buffer &buffer) {
   map[begin] = {end, &buffer};
 }
 
+/// Makes a stream wait, before what runs at `time`, for what it is not after yet. What it waits for
+/// has waited for others, too: most probably the latest.
+void EventPlanner::wait(unsigned time, Stream stream, const Clock &needed) {
+  Clock &clock = clocks[unsigned(stream)];
+  bool hasWaited = false;
+  std::array<unsigned, kNumStreams> others;
+  std::iota(others.begin(), others.end(), 0);
+  llvm::stable_sort(others, [&](unsigned a, unsigned b) { return needed[a] > needed[b]; });
+  for (unsigned other : others) {
+    if (other == unsigned(stream) || needed[other] <= clock[other])
+      continue;
+    events.push_back({unsigned(needed[other]), time, stream, Stream(other)});
+    clock[other] = needed[other];
+    hasWaited = true;
+    auto later = llvm::partition_point(
+        history[other], [&](const auto &entry) { return entry.first <= needed[other]; });
+    if (later != history[other].begin())
+      clock.advance(std::prev(later)->second);
+  }
+  if (hasWaited)
+    history[unsigned(stream)].push_back({time, clock});
+}
+
 void EventPlanner::visit(unsigned time, Stream stream, ArrayRef<Access> list) {
-  unsigned here = unsigned(stream), there = 1 - here;
+  unsigned here = unsigned(stream);
   for (const Access &access : list)
     if (access.isWrite)
       place(*access.buffer);
-  int64_t needed = kNever;
+  Clock needed;
   for (const Access &access : list) {
     const Accesses &before = accesses[indexOf(access.buffer)];
-    needed = std::max(needed, before.write[there]);
+    needed.advance(before.write);
     if (access.isWrite)
-      needed = std::max(needed, before.read[there]);
+      needed.advance(before.read);
   }
-  if (needed > clock[here]) {
-    events.push_back({unsigned(needed), time, stream});
-    clock[here] = needed;
-  }
+  wait(time, stream, needed);
   for (const Access &access : list) {
     Accesses &own = accesses[indexOf(access.buffer)];
     int64_t &last = access.isWrite ? own.write[here] : own.read[here];
     last = std::max<int64_t>(last, access.completion);
-    bool isBucket = isa<train::BucketType>(access.buffer->root.getType());
+    bool isOrdered = isa<train::BucketType, dist::HostType>(access.buffer->root.getType());
     bool outlives =
         access.buffer->kind != Buffer::Apart || access.buffer->reason == Buffer::Outlives;
-    if (stream == Stream::Communication && outlives && !isBucket)
-      lastCommunication = std::max<int64_t>(lastCommunication, access.completion);
+    if (stream != Stream::Compute && outlives && !isOrdered)
+      lastToEnd[here] = std::max<int64_t>(lastToEnd[here], access.completion);
   }
 }
 
 std::vector<Event> EventPlanner::run() {
   for (const Buffer &buffer : buffers.all())
-    if (buffer.kind == Buffer::Argument) {
+    if (buffer.kind == Buffer::Argument && !isa<dist::HostType>(buffer.root.getType())) {
       accesses[indexOf(&buffer)].write[unsigned(Stream::Compute)] = 0;
       int64_t begin = buffer.memory.offset;
       if (buffer.memory.kind == ResultMemory::Frame &&
@@ -168,13 +199,11 @@ std::vector<Event> EventPlanner::run() {
     }
   for (unsigned time = 1; time < order.end(); ++time) {
     ArrayRef<Operation *> ops = order.at(time);
-    Stream stream = runsOnCommunication(ops.front()) ? Stream::Communication : Stream::Compute;
     // A wait has no memory of its own to touch: it ends what was started.
     if (!isa<dist::WaitOp>(ops.front()))
-      visit(time, stream, accessesOf(ops));
+      visit(time, findStream(ops.front()), accessesOf(ops));
   }
-  if (lastCommunication > clock[unsigned(Stream::Compute)])
-    events.push_back({unsigned(lastCommunication), order.end(), Stream::Compute});
+  wait(order.end(), Stream::Compute, lastToEnd);
   return std::move(events);
 }
 
@@ -191,13 +220,12 @@ void cleave::exec::insertEvents(func::FuncOp function, const ExecutionOrder &ord
   for (const Event &event : events) {
     Operation *waiter = order.at(event.before).front();
     Location loc = waiter->getLoc();
-    Stream other = event.stream == Stream::Compute ? Stream::Communication : Stream::Compute;
     if (event.after == 0)
       builder.setInsertionPointToStart(&function.front());
     else
       builder.setInsertionPointAfter(order.at(event.after).back());
     auto record = RecordOp::create(builder, loc, EventType::get(builder.getContext()),
-                                   StreamAttr::get(builder.getContext(), other));
+                                   StreamAttr::get(builder.getContext(), event.other));
     builder.setInsertionPoint(waiter);
     exec::WaitOp::create(builder, loc, record.getEvent(),
                          StreamAttr::get(builder.getContext(), event.stream));

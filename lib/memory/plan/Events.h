@@ -7,16 +7,18 @@
 
 namespace cleave::exec {
 
-/// `stream` has to wait, before what runs at `before`, for what the other stream does at `after`.
+/// `stream` has to wait, before what runs at `before`, for what stream `other` does at `after`.
 struct Event {
   unsigned after = 0, before = 0;
   Stream stream = Stream::Compute; ///< the one that waits
+  Stream other = Stream::Compute;
 };
 
 /// The events that a function needs whose buffers have places: one for each read after write, write
-/// after read or write after write from one stream to the other that is not ordered by an earlier
-/// one. Arguments and planned memory are ready on the compute stream at time 0, and have to be
-/// again at the end; buckets order themselves from one function to the next.
+/// after read or write after write from one stream to another that is not ordered by earlier ones.
+/// Arguments and planned memory are ready on the compute stream at time 0, and have to be again at
+/// the end; buckets order themselves from one function to the next, and so do copies in the host's
+/// memory, which no other stream touches.
 std::vector<Event> planEvents(mlir::func::FuncOp function, const ExecutionOrder &order,
                               const Buffers &buffers);
 

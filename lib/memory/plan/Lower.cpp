@@ -112,10 +112,10 @@ static void writeStreams(func::FuncOp function) {
   Builder builder(function.getContext());
   int64_t calls = 0;
   for (Operation &op : function.front()) {
-    if (!runsOnCommunication(&op))
+    Stream stream = findStream(&op);
+    if (stream == Stream::Compute)
       continue;
-    op.setDiscardableAttr(kStreamAttrName,
-                          StreamAttr::get(function.getContext(), Stream::Communication));
+    op.setDiscardableAttr(kStreamAttrName, StreamAttr::get(function.getContext(), stream));
     if (isCommunicatorCall(&op))
       op.setDiscardableAttr(kCallAttrName, builder.getI64IntegerAttr(calls++));
   }

@@ -1,7 +1,7 @@
 //===- VerifyEvents.cpp - that streams run in an order that is right ----------===//
 //
-// Runs the function on two streams with vector clocks (Mattern 1988): each stream knows how far the
-// other one has come, which it learns from events only. Beside it a shadow of the memory says who
+// Runs the function on its streams with vector clocks (Mattern 1988): each stream knows how far the
+// others have come, which it learns from events only. Beside it a shadow of the memory says who
 // has read and written each byte last. What touches a byte must know that those are done.
 //
 //===----------------------------------------------------------------------===//
@@ -24,7 +24,7 @@ static constexpr unsigned kMaxErrors = 20;
 namespace {
 
 /// How far each stream has come, in ops.
-using Clock = std::array<int64_t, 2>;
+using Clock = std::array<int64_t, kNumStreams>;
 
 struct Access {
   /// Null: before the function.
@@ -41,7 +41,7 @@ struct Access {
 struct Cell {
   int64_t end = 0;
   Access write;
-  std::array<std::optional<Access>, 2> reads; // by stream
+  std::array<std::optional<Access>, kNumStreams> reads; // by stream
 };
 
 class EventVerifier {
@@ -68,13 +68,13 @@ private:
   const Places &places;
   /// By op: its place on its stream, from 1; 0 is what was before the function.
   llvm::DenseMap<Operation *, int64_t> position;
-  std::array<Clock, 2> clocks = {Clock{0, -1}, Clock{-1, 0}};
+  std::array<Clock, kNumStreams> clocks;
   llvm::DenseMap<Value, Clock> events;
   llvm::DenseMap<Value, Cells> ownMemory;
   Cells arena, frame;
   llvm::DenseSet<Value> returned;
-  /// The last access of the communication stream that the function's end has to be after.
-  std::optional<Access> lastCommunication;
+  /// The last access of each stream that the function's end has to be after.
+  std::array<std::optional<Access>, kNumStreams> lastToEnd;
   unsigned errors = 0;
 };
 
@@ -85,7 +85,7 @@ LogicalResult EventVerifier::checkStreams() {
   Operation *previous = nullptr;
   for (Operation &op : function.front()) {
     bool isOurs = isa<RecordOp, exec::WaitOp>(op);
-    Stream expected = runsOnCommunication(&op) ? Stream::Communication : Stream::Compute;
+    Stream expected = findStream(&op);
     if (!isOurs && getStream(&op) != expected)
       return op.emitOpError() << "expects to run on stream " << stringifyStream(expected)
                               << ", found " << stringifyStream(getStream(&op));
@@ -167,19 +167,24 @@ Operation *EventVerifier::endOf(Operation *op, unsigned time) const {
 }
 
 void EventVerifier::keepForEnd(const Access &access) {
-  bool isBucket = access.range.root && isa<train::BucketType>(access.range.root.getType());
+  bool isOrdered =
+      access.range.root && isa<train::BucketType, dist::HostType>(access.range.root.getType());
   bool stays = access.range.region != ResultMemory::Apart ||
                isa<BlockArgument>(access.range.root) || returned.contains(access.range.root);
-  if (access.stream == Stream::Communication && stays && !isBucket &&
-      (!lastCommunication || lastCommunication->end < access.end))
-    lastCommunication = access;
+  std::optional<Access> &last = lastToEnd[unsigned(access.stream)];
+  if (access.stream != Stream::Compute && stays && !isOrdered && (!last || last->end < access.end))
+    last = access;
 }
 
 void EventVerifier::touch(const Access &access) {
   Cells &cells = cellsOf(access.range);
   int64_t begin = access.range.begin, end = std::max(access.range.end, begin + 1);
-  // Memory that the function is given, or takes from the arena, is ready on the compute stream.
-  bool isNew = access.range.region == ResultMemory::Apart && !isa<BlockArgument>(access.range.root);
+  // Memory that the function is given, or takes from the arena, is ready on the compute stream;
+  // what is in the host's memory, on the one that touches it alone.
+  bool isNew =
+      access.range.region == ResultMemory::Apart &&
+      (!isa<BlockArgument>(access.range.root) ||
+       (isa<dist::HostType>(access.range.root.getType()) && access.stream == Stream::Host));
   Cell untouched;
   untouched.write.isWrite = true;
   untouched.write.range = access.range;
@@ -241,7 +246,7 @@ void EventVerifier::visit(Operation *op) {
   }
   if (auto wait = dyn_cast<exec::WaitOp>(op)) {
     Clock event = events.lookup(wait.getEvent());
-    for (int each = 0; each < 2; ++each)
+    for (unsigned each = 0; each < kNumStreams; ++each)
       clocks[stream][each] = std::max(clocks[stream][each], event[each]);
     return;
   }
@@ -263,26 +268,30 @@ void EventVerifier::visit(Operation *op) {
 /// Who runs next may use the arena again, and what the function was given and gives.
 void EventVerifier::checkEnd() {
   Operation *terminator = function.front().getTerminator();
-  if (!lastCommunication ||
-      lastCommunication->end <= clocks[unsigned(Stream::Compute)][unsigned(Stream::Communication)])
-    return;
-  const Access &last = *lastCommunication;
-  InFlightDiagnostic diagnostic = terminator->emitOpError();
-  diagnostic << "ends the function on stream compute without waiting for '" << last.op->getName()
-             << "', which " << verbOf(last) << " " << last.range.str() << " on stream "
-             << stringifyStream(last.stream);
-  diagnostic.attachNote(last.op->getLoc()) << "'" << last.op->getName() << "' is here";
-  Operation *end = endOf(last.op, 0);
-  diagnostic.attachNote(end->getLoc())
-      << "expected an exec.record on communication after '" << end->getName()
-      << "' here, and an exec.wait for it on compute before '" << terminator->getName() << "'";
-  ++errors;
+  for (auto [stream, last] : llvm::enumerate(lastToEnd)) {
+    if (!last || last->end <= clocks[unsigned(Stream::Compute)][stream])
+      continue;
+    InFlightDiagnostic diagnostic = terminator->emitOpError();
+    StringRef name = stringifyStream(last->stream);
+    diagnostic << "ends the function on stream compute without waiting for '" << last->op->getName()
+               << "', which " << verbOf(*last) << " " << last->range.str() << " on stream " << name;
+    diagnostic.attachNote(last->op->getLoc()) << "'" << last->op->getName() << "' is here";
+    Operation *end = endOf(last->op, 0);
+    diagnostic.attachNote(end->getLoc())
+        << "expected an exec.record on " << name << " after '" << end->getName()
+        << "' here, and an exec.wait for it on compute before '" << terminator->getName() << "'";
+    ++errors;
+  }
 }
 
 LogicalResult EventVerifier::run() {
   if (failed(checkStreams()))
     return failure();
-  std::array<int64_t, 2> count = {0, 0};
+  for (auto [stream, clock] : llvm::enumerate(clocks)) {
+    clock.fill(-1);
+    clock[stream] = 0;
+  }
+  std::array<int64_t, kNumStreams> count = {};
   for (Operation &op : function.front())
     position[&op] = ++count[unsigned(getStream(&op))];
   for (Value value : function.front().getTerminator()->getOperands())

@@ -188,7 +188,7 @@ func.func @f(%x: tensor<4xf32> {train.role = #train.role<input "x">})
 // -----
 
 func.func @f() attributes {train.phase = #train.phase<microbatch>, exec.lowered = #exec.lowered<cpu, arena = 64, alignment = 64>} {
-  // expected-error @below {{expects one exec.wait for its event, on the other stream}}
+  // expected-error @below {{expects one exec.wait for its event, on another stream}}
   %e = exec.record on compute
   return
 }
@@ -196,7 +196,7 @@ func.func @f() attributes {train.phase = #train.phase<microbatch>, exec.lowered 
 // -----
 
 func.func @f() attributes {train.phase = #train.phase<microbatch>, exec.lowered = #exec.lowered<cpu, arena = 64, alignment = 64>} {
-  // expected-error @below {{expects one exec.wait for its event, on the other stream}}
+  // expected-error @below {{expects one exec.wait for its event, on another stream}}
   %e = exec.record on compute
   exec.wait %e on compute
   return
@@ -205,7 +205,7 @@ func.func @f() attributes {train.phase = #train.phase<microbatch>, exec.lowered 
 // -----
 
 func.func @f() attributes {train.phase = #train.phase<microbatch>, exec.lowered = #exec.lowered<cpu, arena = 64, alignment = 64>} {
-  // expected-error @below {{expects one exec.wait for its event, on the other stream}}
+  // expected-error @below {{expects one exec.wait for its event, on another stream}}
   %e = exec.record on compute
   exec.wait %e on communication
   exec.wait %e on communication

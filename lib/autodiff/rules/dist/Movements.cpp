@@ -95,6 +95,13 @@ void cleave::autodiff::attachDistMovementRules(MLIRContext &context) {
       attributes.push_back(b.named("wrap", op.getWrapAttr()));
     return moveBack(op, b, op->getName().getStringRef(), attributes);
   }>(context);
+  // The gradient of a copy is that of the value; it stays on the device.
+  attachForComplex<dist::OffloadOp, [](dist::OffloadOp op, Backward &b) {
+    b.to(op.getInput(), b.gradient());
+  }>(context);
+  attachForComplex<dist::ReloadOp, [](dist::ReloadOp op, Backward &b) {
+    b.to(op.getInput(), b.gradient());
+  }>(context);
   // What was started is differentiated where it was started, as if it had been done there.
   attachForComplex<dist::WaitOp, [](dist::WaitOp op, Backward &b) {
     b.to(op.getFuture(), b.gradient());
