@@ -1,7 +1,8 @@
 """Budgets of memory for a 32-layer Llama: what is planned and measured, and what is recomputed.
 
 At five budgets the program is partitioned, lowered and trained for two steps; at fifty, its planned peak is
-compared with the budget and with that of the budget before. Prints Markdown.
+compared with the budget and with that of the budget before. Then the same by rank of a pipeline, at five budgets.
+Prints Markdown.
 
     .venv/bin/python bench/memory_budget.py [--layers 32] [--opt build/bin/cleave-opt]
 """
@@ -46,12 +47,12 @@ def spread(frontier, count):
     return [high - (high - low) * i // (count - 1) for i in range(count)]
 
 
-def train(run, program, folder):
-    """Bytes that two steps measured."""
+def train(run, program, folder, *arguments):
+    """Bytes that two steps measured, on the first rank."""
     data, metrics = folder / "text", folder / "metrics.jsonl"
     data.write_bytes(bytes(range(32, 127)) * 40)
     metrics.unlink(missing_ok=True)
-    subprocess.run([run, program, "--steps", "2", "--data", f"text:{data}", "--metrics", metrics],
+    subprocess.run([run, program, "--steps", "2", "--data", f"text:{data}", "--metrics", metrics, *arguments],
                    check=True, capture_output=True)
     return max(json.loads(line).get("memory_bytes", 0) for line in metrics.read_text().splitlines())
 
@@ -82,11 +83,51 @@ def measure(layers, options, folder):
           "each within its budget, none above that of a larger budget.")
 
 
+PIPELINE = "schedule=1f1b ranks=4 microbatches=8"
+
+
+def outline(opt, program, memory, result="/dev/null"):
+    """Seconds of the pass, and by rank the planned peak and what is recomputed; or the least that a rank needs."""
+    outcome = subprocess.run(
+        [opt, program, f"--outline-stages=count=4 balance=cost policy=budget memory={memory} lowered=true explain=true "
+         + PIPELINE, "--mlir-timing", "-o", result], capture_output=True, text=True)
+    if outcome.returncode:
+        return None, int(re.search(r"needs .* \((\d+) bytes\)", outcome.stderr)[1]), None
+    seconds = float(re.search(r"([\d.]+) \(\s*[\d.]+%\)\s+OutlineStages", outcome.stderr).group(1))
+    ranks = re.findall(r"^rank \d+: .*\((\d+) bytes\).* microbatch (.*) of traffic$", outcome.stderr, re.M)
+    return seconds, [int(peak) for peak, _ in ranks], [again for _, again in ranks]
+
+
+def measure_pipeline(layers, options, folder):
+    program = export(layers, folder)
+    run = pathlib.Path(options.opt).with_name("cleave-run")
+    least = 1
+    while (found := outline(options.opt, program, least))[0] is None:
+        least = found[1]
+    high = max(outline(options.opt, program, "1TiB")[1])
+    print(f"\n{layers} layers in 4 stages, 1F1B on 4 ranks, 8 microbatches\n")
+    print("| budget (MiB) | planned by rank (MiB) | measured on rank 0 (MiB) | recomputed by rank, of traffic | pass (s) |")
+    print("| --- | --- | --- | --- | --- |")
+    staged, lowered = folder / "staged.mlir", folder / "staged-lowered.mlir"
+    lowered.with_suffix(".safetensors").symlink_to(program.with_suffix(".safetensors"))
+    for memory in (high - (high - least) * i // 4 for i in range(5)):
+        seconds, peaks, again = min((outline(options.opt, program, memory, staged) for _ in range(options.runs)),
+                                    key=lambda found: found[0])
+        assert all(peak <= memory for peak in peaks)
+        subprocess.run([options.opt, staged, f"--build-schedule={PIPELINE}", "--insert-p2p", "--lower-to-exec", "-o", lowered],
+                       check=True)
+        measured = train(run, lowered, folder, "--ranks", "4")
+        print(f"| {memory / MIB:.2f} | {', '.join(f'{peak / MIB:.2f}' for peak in peaks)} | {measured / MIB:.2f} "
+              f"| {', '.join(again)} | {seconds:.2f} |", flush=True)
+
+
 def main():
     options = parse_options(__doc__)
     for layers in options.layers:
         with tempfile.TemporaryDirectory() as folder:
             measure(layers, options, pathlib.Path(folder))
+        with tempfile.TemporaryDirectory() as folder:
+            measure_pipeline(layers, options, pathlib.Path(folder))
 
 
 if __name__ == "__main__":

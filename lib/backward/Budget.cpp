@@ -41,6 +41,16 @@ static LogicalResult addSeeds(const JointGraph &graph, const RecomputeModel &mod
   return success();
 }
 
+FailureOr<Frontier> cleave::backward::searchPartitions(const JointGraph &graph,
+                                                       const RecomputeModel &model,
+                                                       RecomputeLevel level, PartitionCosts &costs,
+                                                       unsigned parts) {
+  std::vector<BitVector> seeds;
+  if (failed(addSeeds(graph, model, level, costs, seeds)))
+    return failure();
+  return findFrontier(costs, seeds, parts);
+}
+
 /// Says what a step needs at least, by what, and where its peak is.
 static void reportMinimum(const train::ProgramFunctions &program, const JointGraph &graph,
                           const BudgetRequest &request, const memory::StepMemory &step,
@@ -95,10 +105,10 @@ cleave::backward::choosePartition(const train::ProgramFunctions &program, const 
                 request.isLowered};
   const memory::StepMemory &step = form.memory;
   PartitionCosts costs(graph, *model, form, timeOfRecomputing);
-  std::vector<BitVector> seeds;
-  if (failed(addSeeds(graph, *model, request.level, costs, seeds)))
+  FailureOr<Frontier> searched = searchPartitions(graph, *model, request.level, costs);
+  if (failed(searched))
     return failure();
-  Frontier frontier = findFrontier(costs, seeds);
+  const Frontier &frontier = *searched;
 
   BudgetedPartition result;
   result.report.budgetBytes = request.bytes;

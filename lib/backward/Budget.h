@@ -38,6 +38,13 @@ struct BudgetedPartition {
 /// at the rate of lib/aten/OpCost.h. What ranks send each other counts several times.
 int64_t timeOfRecomputing(mlir::Operation *op);
 
+/// The partitions of `graph` that trade what `costs` measures for the time of recomputing; those
+/// that other policies choose are among those tried. `parts`: of how many graphs that are searched
+/// together this is one; each takes its part of the work.
+llvm::FailureOr<Frontier> searchPartitions(const JointGraph &graph, const RecomputeModel &model,
+                                           RecomputeLevel level, PartitionCosts &costs,
+                                           unsigned parts = 1);
+
 /// Chooses what the microbatch of `program`, whose graph is `graph`, saves: of the partitions on
 /// the frontier the fastest whose step stays within the budget. Fails if there is none, with an
 /// error that says what is needed at least, and for what.

@@ -47,11 +47,11 @@ bool Frontier::insert(PartitionCosts::Costs costs, const BitVector &kept) {
 namespace {
 class Search {
 public:
-  explicit Search(PartitionCosts &costs) : costs(costs) {}
+  Search(PartitionCosts &costs, unsigned parts) : costs(costs), maxWork(kMaxWork / parts) {}
 
   Frontier run(llvm::ArrayRef<BitVector> seeds) {
     unsigned choices = unsigned(costs.getChoices().size());
-    if (choices < 24 && (uint64_t(countOps()) << choices) <= kMaxWork) {
+    if (choices < 24 && (uint64_t(countOps()) << choices) <= maxWork) {
       tryAll(choices);
       return std::move(frontier);
     }
@@ -66,7 +66,7 @@ public:
 
 private:
   unsigned countOps() const { return std::max(costs.countOps(), 1u); }
-  bool hasWork() const { return tries < kMaxTries && work < kMaxWork; }
+  bool hasWork() const { return tries < kMaxTries && work < maxWork; }
 
   void tryPartition(const BitVector &kept) {
     work += countOps();
@@ -161,6 +161,7 @@ private:
   }
 
   PartitionCosts &costs;
+  const uint64_t maxWork;
   Frontier frontier;
   std::vector<RecomputeUnit> units;
   std::vector<std::vector<unsigned>> classes;
@@ -170,6 +171,7 @@ private:
 };
 } // namespace
 
-Frontier cleave::backward::findFrontier(PartitionCosts &costs, llvm::ArrayRef<BitVector> seeds) {
-  return Search(costs).run(seeds);
+Frontier cleave::backward::findFrontier(PartitionCosts &costs, llvm::ArrayRef<BitVector> seeds,
+                                        unsigned parts) {
+  return Search(costs, parts).run(seeds);
 }

@@ -33,8 +33,10 @@ private:
 
 /// Searches: all partitions, where these are few enough to try, else the parts that rising prices
 /// of memory recompute, the `seeds`, and what lies near them. Deterministic; the work is
-/// bounded whatever the size of the graph.
-Frontier findFrontier(PartitionCosts &costs, llvm::ArrayRef<llvm::BitVector> seeds);
+/// bounded whatever the size of the graph; of several graphs that are searched together, each of
+/// the `parts` has as much.
+Frontier findFrontier(PartitionCosts &costs, llvm::ArrayRef<llvm::BitVector> seeds,
+                      unsigned parts = 1);
 
 } // namespace cleave::backward
 

@@ -254,6 +254,11 @@ PartitionCosts::Costs PartitionCosts::measure(const BitVector &kept) {
   for (unsigned op : backwardList)
     if (ops[op].isForward || forwardMark[op] == mark)
       costs.time += ops[op].time;
+  if (step.inFlight > 0) {
+    costs.peakBytes = measurePeak(/*isFirst=*/false);
+    costs.peakBytes += (step.inFlight - 1) * countHeld();
+    return costs;
+  }
   int64_t first = measurePeak(/*isFirst=*/true);
   bool needsLater = step.microbatches > 1 && !step.isLowered;
   costs.peakBytes = needsLater ? memory::getMicrobatchPeak(step.memory, step.microbatches, first,
@@ -360,8 +365,10 @@ int64_t PartitionCosts::measurePeak(bool isFirst) {
   for (unsigned value : saved)
     release(root[value]);
   ++time;
+  forwardPeak = std::exchange(peak, live);
   run(backwardList, /*isBackward=*/true);
-  return apart + peak;
+  backwardPeak = peak;
+  return apart + std::max(forwardPeak, backwardPeak);
 }
 
 /// The bytes, for lowered programs, of what functions return and what they save, neither of which

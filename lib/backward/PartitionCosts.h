@@ -26,6 +26,20 @@ struct StepForm {
   /// After --lower-to-exec: saved values, all gradients, and what else a function needs at its
   /// worst lie apart from each other.
   bool isLowered = false;
+  /// Of a pipeline's stage: the most microbatches of it that its rank has in flight, each of which
+  /// holds what it saves. Gradients lie in accumulators from the start, which are not counted.
+  int64_t inFlight = 0;
+};
+
+/// What the functions of a partition need, as memory::planMemory finds it once they are built.
+struct FunctionPeaks {
+  /// Of values on the heap: while the forward runs, after it, and while the backward runs. Where
+  /// the step is not lowered, that is all.
+  int64_t forwardBytes = 0, heldBytes = 0, backwardBytes = 0;
+  /// Of what the forward takes from another stage: bytes that it saves.
+  int64_t savedInputBytes = 0;
+  /// Where it is lowered: the arena of both functions, and the frame of a microbatch.
+  int64_t arenaBytes = 0, frameBytes = 0;
 };
 
 /// Measures the partitions of a graph.
@@ -46,6 +60,8 @@ public:
   };
   /// A choice that is in `kept` is saved where the backward, or what it recomputes, needs it.
   Costs measure(const llvm::BitVector &kept);
+  /// Of a pipeline's stage.
+  FunctionPeaks measureFunctions(const llvm::BitVector &kept);
   Partition getPartition(const llvm::BitVector &kept);
   /// The choices that `partition` saves; of a view, the value whose memory it has.
   llvm::BitVector getKept(const Partition &partition) const;
@@ -106,6 +122,7 @@ private:
   void listForward();
   int64_t measurePeak(bool isFirst);
   int64_t placeApart();
+  int64_t countHeld();
   void follow(llvm::ArrayRef<unsigned> list, bool isBackward, bool isFirst);
   void finish(llvm::ArrayRef<Result> results, bool isBackward);
   void run(llvm::ArrayRef<unsigned> list, bool isBackward);
@@ -136,6 +153,8 @@ private:
   std::vector<char> stays, lives, isApart;
   int time = 0;
   int64_t live = 0, peak = 0;
+  /// The peaks of both functions, in the last walk.
+  int64_t forwardPeak = 0, backwardPeak = 0;
 };
 
 } // namespace cleave::backward

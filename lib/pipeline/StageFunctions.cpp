@@ -130,7 +130,7 @@ public:
     outlined.traffic.resize(assignment.getNumStages() - 1);
   }
 
-  LogicalResult writeMicrobatch(backward::PartitionPolicy policy, backward::RecomputeLevel level);
+  LogicalResult writeMicrobatch(const SavePolicy &policy);
   LogicalResult writeUpdates();
   void nameFunctions();
 
@@ -138,6 +138,8 @@ public:
 
 private:
   func::FuncOp writeJoint(unsigned stage);
+  void countTraffic();
+  LogicalResult divide(ArrayRef<func::FuncOp> joints, const SavePolicy &policy);
   StringRef nameOf(Value value) {
     std::string &name = names[value];
     if (name.empty())
@@ -208,51 +210,81 @@ func::FuncOp StageWriter::writeJoint(unsigned stage) {
   return joint;
 }
 
-LogicalResult StageWriter::writeMicrobatch(backward::PartitionPolicy policy,
-                                           backward::RecomputeLevel level) {
-  unsigned numStages = assignment.getNumStages();
-  // Names in the order of the program, whatever the order of building.
-  for (unsigned stage = 0; stage < numStages; ++stage)
-    for (const auto *values : {&outliner.get(stage).valuesOut, &outliner.get(stage).gradientsOut})
-      for (Value value : outliner.sort(*values))
-        (void)nameOf(value);
-  for (unsigned stage = 0; stage + 1 < numStages; ++stage) {
-    BoundaryTraffic &traffic = outlined.traffic[stage];
-    for (Value value : outliner.get(stage).valuesOut) {
+void StageWriter::countTraffic() {
+  for (auto [stage, traffic] : llvm::enumerate(outlined.traffic)) {
+    for (Value value : outliner.get(unsigned(stage)).valuesOut) {
       ++traffic.values, traffic.valueBytes += memory::getByteSize(value.getType());
       traffic.pending += isPendingSum(value.getType());
     }
-    for (Value value : outliner.get(stage).gradientsIn) {
+    for (Value value : outliner.get(unsigned(stage)).gradientsIn) {
       ++traffic.gradients, traffic.gradientBytes += memory::getByteSize(value.getType());
       traffic.pending += isPendingSum(value.getType());
     }
   }
-  bool isForwardOnly = graph.getBackwardResults().empty();
-  SmallVector<func::FuncOp> joints(numStages);
-  for (unsigned stage = numStages; stage-- > 0;)
-    joints[stage] = writeJoint(stage);
-  LogicalResult result = success();
+}
+
+/// What each stage saves.
+static FailureOr<std::vector<backward::Partition>>
+choosePartitions(ArrayRef<JointStage> stages, const SavePolicy &policy, Location location,
+                 std::vector<RankBudget> &ranks) {
+  if (policy.policy == backward::PartitionPolicy::Budget) {
+    FailureOr<StagePartitions> chosen = chooseStagePartitions(stages, *policy.budget, location);
+    if (failed(chosen))
+      return failure();
+    ranks = std::move(chosen->ranks);
+    return std::move(chosen->stages);
+  }
+  std::vector<backward::Partition> partitions;
+  for (const JointStage &stage : stages) {
+    FailureOr<backward::RecomputeModel> model =
+        backward::RecomputeModel::create(stage.graph, policy.level);
+    if (failed(model))
+      return failure();
+    partitions.push_back(backward::choosePartition(stage.graph, *model, policy.policy));
+  }
+  return partitions;
+}
+
+/// A forward and a backward of each stage.
+LogicalResult StageWriter::divide(ArrayRef<func::FuncOp> joints, const SavePolicy &policy) {
+  std::vector<JointStage> stages;
   for (auto [joint, stage] : llvm::zip_equal(joints, outlined.stages)) {
     FailureOr<backward::JointGraph> part =
         backward::JointGraph::create(joint, /*mayLackBackward=*/true);
-    FailureOr<backward::RecomputeModel> model =
-        failed(part) ? FailureOr<backward::RecomputeModel>(failure())
-                     : backward::RecomputeModel::create(*part, level);
-    if (failed(model)) {
-      result = failure();
-      break;
-    }
-    backward::Partition partition = backward::choosePartition(*part, *model, policy);
+    if (failed(part))
+      return failure();
+    stages.push_back({std::move(*part), stage.update});
+  }
+  auto partitions = choosePartitions(stages, policy, graph.getFunction().getLoc(), outlined.ranks);
+  if (failed(partitions))
+    return failure();
+  bool isForwardOnly = graph.getBackwardResults().empty();
+  for (auto [joint, partition, stage] : llvm::zip_equal(stages, *partitions, outlined.stages)) {
     SmallVector<std::string> saved;
     for (Value value : partition.saved)
       saved.push_back(savedNames.makeName(value));
-    backward::MicrobatchParts parts = backward::buildParts(*part, partition, saved);
+    backward::MicrobatchParts parts = backward::buildParts(joint.graph, partition, saved);
     stage.forward = parts.forward;
     if (isForwardOnly)
       parts.backward.erase();
     else
       stage.backward = parts.backward;
   }
+  return success();
+}
+
+LogicalResult StageWriter::writeMicrobatch(const SavePolicy &policy) {
+  unsigned numStages = assignment.getNumStages();
+  // Names in the order of the program, whatever the order of building.
+  for (unsigned stage = 0; stage < numStages; ++stage)
+    for (const auto *values : {&outliner.get(stage).valuesOut, &outliner.get(stage).gradientsOut})
+      for (Value value : outliner.sort(*values))
+        (void)nameOf(value);
+  countTraffic();
+  SmallVector<func::FuncOp> joints(numStages);
+  for (unsigned stage = numStages; stage-- > 0;)
+    joints[stage] = writeJoint(stage);
+  LogicalResult result = divide(joints, policy);
   for (func::FuncOp joint : joints)
     joint.erase();
   return result;
@@ -351,13 +383,13 @@ void StageWriter::nameFunctions() {
 FailureOr<OutlinedStages> cleave::pipeline::buildStages(const train::ProgramFunctions &program,
                                                         const backward::JointGraph &graph,
                                                         const StageAssignment &assignment,
-                                                        backward::PartitionPolicy policy,
-                                                        backward::RecomputeLevel level) {
+                                                        const SavePolicy &policy) {
   Outliner outliner(graph, assignment);
   if (failed(outliner.collect()))
     return failure();
   StageWriter writer(program, graph, assignment, outliner);
-  if (failed(writer.writeMicrobatch(policy, level)) || failed(writer.writeUpdates()))
+  // A budget is of updates' states, too.
+  if (failed(writer.writeUpdates()) || failed(writer.writeMicrobatch(policy)))
     return failure();
   writer.nameFunctions();
   return std::move(writer.outlined);

@@ -3,8 +3,8 @@
 #ifndef CLEAVE_LIB_PIPELINE_STAGEFUNCTIONS_H
 #define CLEAVE_LIB_PIPELINE_STAGEFUNCTIONS_H
 
-#include "lib/backward/Partition.h"
 #include "lib/pipeline/StageAssignment.h"
+#include "lib/pipeline/StageBudget.h"
 
 namespace cleave::pipeline {
 
@@ -21,18 +21,28 @@ struct OutlinedStages {
   std::vector<train::ProgramFunctions> stages;
   /// Between each stage and the next.
   llvm::SmallVector<BoundaryTraffic> traffic;
+  /// By rank, where there is a budget.
+  std::vector<RankBudget> ranks;
 };
 
-/// Builds a forward and a backward of each stage, the backward as `policy` and `level` ask
-/// (Partition.h), and its part of the update, before the functions of `program`, which stay.
+/// What forwards save for their backwards.
+struct SavePolicy {
+  backward::PartitionPolicy policy = backward::PartitionPolicy::MinCut;
+  /// What min-cut may recompute.
+  backward::RecomputeLevel level = backward::RecomputeLevel::Cheap;
+  /// For PartitionPolicy::Budget.
+  std::optional<StageBudget> budget;
+};
+
+/// Builds a forward and a backward of each stage, divided as `policy` asks, and its part of the
+/// update, before the functions of `program`, which stay.
 /// Without gradients among the microbatch's results there are only forwards. Fails, with an error,
-/// where a buffer is read before the stage that updates it, a tag cannot be met, or the update
-/// mixes parameters of several stages.
+/// where a buffer is read before the stage that updates it, a tag cannot be met, the update mixes
+/// parameters of several stages, or a rank cannot do with its budget.
 llvm::FailureOr<OutlinedStages> buildStages(const train::ProgramFunctions &program,
                                             const backward::JointGraph &graph,
                                             const StageAssignment &assignment,
-                                            backward::PartitionPolicy policy,
-                                            backward::RecomputeLevel level);
+                                            const SavePolicy &policy);
 
 } // namespace cleave::pipeline
 

@@ -4,6 +4,10 @@
 
 #include "dialects/train/Stages.h"
 #include "lib/pipeline/StageFunctions.h"
+#include "lib/schedule/builders/Builder.h"
+#include "lib/schedule/model/P2P.h"
+#include "lib/support/Bytes.h"
+#include "passes/pipeline/Options.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -40,8 +44,10 @@ struct OutlineStages : pipeline::impl::OutlineStagesBase<OutlineStages> {
       return signalPassFailure();
     if (markOnly)
       return mark(program->microbatch, *assignment);
-    FailureOr<OutlinedStages> outlined =
-        buildStages(*program, *graph, *assignment, policy, recompute);
+    FailureOr<SavePolicy> saves = readPolicy(assignment->getNumStages());
+    if (failed(saves))
+      return signalPassFailure();
+    FailureOr<OutlinedStages> outlined = buildStages(*program, *graph, *assignment, *saves);
     if (failed(outlined))
       return signalPassFailure();
     for (func::FuncOp function : {program->microbatch, program->update})
@@ -93,6 +99,64 @@ private:
     return request;
   }
 
+  FailureOr<SavePolicy> readPolicy(unsigned numStages) {
+    ModuleOp module = getOperation();
+    SavePolicy result{policy, recompute, std::nullopt};
+    if (policy != backward::PartitionPolicy::Budget) {
+      if (!memory.empty() || lowered.hasValue() || schedule.hasValue() || ranks.hasValue() ||
+          microbatches.hasValue() || topology.hasValue())
+        return module.emitError("expects 'memory', 'lowered', 'schedule', 'ranks', 'microbatches' "
+                                "and 'topology' with policy=budget only");
+      return result;
+    }
+    std::optional<int64_t> bytes = support::parseBytes(memory);
+    if (!bytes)
+      return module.emitError("expects an amount of memory with policy=budget, such as "
+                              "memory=80GiB; found '")
+             << memory << "'";
+    FailureOr<schedule::Schedule> program = buildSchedule(numStages);
+    if (failed(program))
+      return failure();
+    StageBudget &budget = result.budget.emplace();
+    budget.bytes = *bytes;
+    budget.schedule = std::move(*program);
+    budget.isLowered = lowered;
+    if (recompute.hasValue())
+      budget.level = recompute;
+    return result;
+  }
+
+  /// That of the ranks whose memory it is, as --build-schedule and --insert-p2p make it.
+  FailureOr<schedule::Schedule> buildSchedule(unsigned numStages) {
+    ModuleOp module = getOperation();
+    if (failed(expectCount(module, "ranks", ranks, 0, schedule::maxStages)) ||
+        failed(expectCount(module, "microbatches", microbatches, 1, schedule::maxMicrobatches)))
+      return failure();
+    schedule::BuildRequest request;
+    request.ranks = ranks ? unsigned(ranks) : numStages;
+    request.microbatches = unsigned(microbatches);
+    request.stages = numStages;
+    if (!topology.empty()) {
+      request.topology = schedule::parseTopologyStyle(topology);
+      if (!request.topology)
+        return module.emitError() << "expects loop or v for 'topology', found '" << topology << "'";
+    }
+    auto compute = schedule::buildSchedule(schedule, request);
+    if (!compute)
+      return module.emitError() << llvm::toString(compute.takeError());
+    for (ArrayRef<schedule::Action> list : compute->ranks)
+      if (llvm::any_of(list, [](schedule::Action action) {
+            return action.kind == schedule::ActionKind::BackwardInput;
+          }))
+        return module.emitError() << "expects a schedule of whole backwards with policy=budget: "
+                                     "what the halves of split ones hold is not planned; found '"
+                                  << compute->name << "'";
+    auto program = schedule::insertP2P(*compute);
+    if (!program)
+      return module.emitError() << llvm::toString(program.takeError());
+    return std::move(*program);
+  }
+
   /// Ops that every stage runs for itself get no mark.
   static void mark(func::FuncOp microbatch, const StageAssignment &assignment) {
     Builder builder(microbatch.getContext());
@@ -136,6 +200,12 @@ private:
           traffic.pending ? llvm::formatv("; {0} of them pending sums", traffic.pending).str()
                           : "");
     }
+    for (auto [rank, budget] : llvm::enumerate(outlined.ranks))
+      llvm::errs() << llvm::formatv(
+          "rank {0}: peak of a step {1} ({2} bytes), of it state {3}; recomputed of a microbatch "
+          "{4} of traffic\n",
+          rank, memory::describeBytes(budget.peakBytes), budget.peakBytes,
+          memory::describeBytes(budget.stateBytes), memory::describeBytes(budget.time));
     train::ProgramFunctions whole;
     whole.stages = outlined.stages;
     for (const train::SharedParameter &parameter : train::listSharedParameters(whole)) {

@@ -31,7 +31,9 @@ def OutlineStages : Pass<"outline-stages", "::mlir::ModuleOp"> {
     order, and only its update changes it.
 
     Each stage is then split into forward and backward as by `--partition-joint`, with the same
-    `policy` and `recompute`.
+    `policy` and `recompute`. With `policy=budget` each rank of a schedule (`schedule`, `ranks`,
+    `microbatches`, `topology`, as for `--build-schedule`) recomputes as little as keeps its step
+    within `memory`: how many microbatches it has in flight depends on its place.
 
     With `mark-only` nothing is outlined: the forward's ops get the `train.stage` by which another run of the pass,
     without `count` and `at`, cuts them alike. `cleave.compile_step` cuts a program for another batch size by the marks
@@ -65,9 +67,19 @@ def OutlineStages : Pass<"outline-stages", "::mlir::ModuleOp"> {
            "::cleave::backward::PartitionPolicy::MinCut", "what a forward saves for its backward",
            [{::llvm::cl::values(
               clEnumValN(::cleave::backward::PartitionPolicy::MinCut, "min-cut", "as few bytes as recomputation allows"),
-              clEnumValN(::cleave::backward::PartitionPolicy::SaveAll, "save-all", "everything that the backward uses"))}]>,
+              clEnumValN(::cleave::backward::PartitionPolicy::SaveAll, "save-all", "everything that the backward uses"),
+              clEnumValN(::cleave::backward::PartitionPolicy::Budget, "budget", "as much as 'memory' allows on each rank"))}]>,
+    Option<"memory", "memory", "std::string", "\"\"",
+           "with policy=budget: that of a rank for a whole step, such as 80GiB">,
+    Option<"lowered", "lowered", "bool", "false", "with policy=budget: the stages will be lowered by --lower-to-exec">,
+    Option<"schedule", "schedule", "std::string", "\"1f1b\"",
+           "with policy=budget: the schedule whose ranks have the memory; its backwards are whole">,
+    Option<"ranks", "ranks", "int64_t", "0", "with policy=budget: ranks of the schedule (0: as many as stages)">,
+    Option<"microbatches", "microbatches", "int64_t", "1", "with policy=budget: microbatches of a step">,
+    Option<"topology", "topology", "std::string", "\"\"", "with policy=budget: loop or v (empty: the schedule's own)">,
     Option<"recompute", "recompute", "::cleave::backward::RecomputeLevel",
-           "::cleave::backward::RecomputeLevel::Cheap", "what min-cut may recompute",
+           "::cleave::backward::RecomputeLevel::Cheap",
+           "what min-cut, or with its own default 'all' a budget, may recompute",
            [{::llvm::cl::values(
               clEnumValN(::cleave::backward::RecomputeLevel::Views, "views", "views and constants"),
               clEnumValN(::cleave::backward::RecomputeLevel::Cheap, "cheap", "also pointwise ops, conversions and copies"),
