@@ -70,7 +70,8 @@ static void reportMinimum(const train::ProgramFunctions &program, const JointGra
 
   InFlightDiagnostic error = graph.getFunction().emitError();
   error << "cannot do with " << memory::describeBytes(request.bytes)
-        << " of memory: the least that a step needs, whatever is recomputed, is "
+        << " of memory: the least that a step needs, whatever is recomputed"
+        << (request.mayOffload ? " or offloaded" : "") << ", is "
         << memory::describeBytes(leastBytes) << " (" << leastBytes << " bytes); of these ";
   auto list = [&](int64_t bytes, StringRef what) {
     if (bytes > 0)
@@ -102,7 +103,7 @@ cleave::backward::choosePartition(const train::ProgramFunctions &program, const 
   if (failed(model))
     return failure();
   StepForm form{memory::planStep(program, request.microbatches), request.microbatches,
-                request.isLowered};
+                request.isLowered, /*inFlight=*/0, request.mayOffload};
   const memory::StepMemory &step = form.memory;
   PartitionCosts costs(graph, *model, form, timeOfRecomputing);
   FailureOr<Frontier> searched = searchPartitions(graph, *model, request.level, costs);
@@ -116,7 +117,7 @@ cleave::backward::choosePartition(const train::ProgramFunctions &program, const 
   for (const Frontier::Point &point : llvm::reverse(frontier.getPoints())) {
     int64_t bytes = step.getPeakBytes(point.costs.peakBytes);
     if (result.report.frontier.empty() || bytes < result.report.frontier.back().peakBytes)
-      result.report.frontier.push_back({bytes, point.costs.time});
+      result.report.frontier.push_back({bytes, point.costs.time, point.costs.hostBytes});
   }
   std::reverse(result.report.frontier.begin(), result.report.frontier.end());
   auto fits = [&](const Frontier::Point &point) {
@@ -130,7 +131,8 @@ cleave::backward::choosePartition(const train::ProgramFunctions &program, const 
                   step.getPeakBytes(least.costs.peakBytes));
     return failure();
   }
-  result.report.chosen = {step.getPeakBytes(chosen->costs.peakBytes), chosen->costs.time};
+  result.report.chosen = {step.getPeakBytes(chosen->costs.peakBytes), chosen->costs.time,
+                          chosen->costs.hostBytes};
   result.partition = costs.getPartition(chosen->kept);
   return result;
 }

@@ -15,12 +15,16 @@ struct BudgetRequest {
   bool isLowered = false;
   /// What may be recomputed.
   RecomputeLevel level = RecomputeLevel::All;
+  /// Whether saved values may wait in host memory.
+  bool mayOffload = false;
 };
 
 /// What a budget came to. Times are those of timeOfRecomputing().
 struct BudgetReport {
   struct Point {
     int64_t peakBytes = 0, time = 0;
+    /// What each microbatch offloads.
+    int64_t hostBytes = 0;
   };
   int64_t budgetBytes = 0;
   /// Of the partition that was chosen.

@@ -2,6 +2,7 @@
 
 #include "lib/backward/Explain.h"
 #include "dialects/aten/Aten.h"
+#include "dialects/dist/Dist.h"
 #include "lib/memory/MemoryPlan.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -55,11 +56,13 @@ static std::string nameOf(Operation *op) {
 }
 
 static Explanation::Function explainFunction(func::FuncOp function,
-                                             const cleave::memory::FunctionPlan &plan) {
+                                             const cleave::memory::FunctionPlan &plan,
+                                             const cleave::memory::FunctionPlan &hostPlan) {
   Explanation::Function part;
   part.phase = phaseOf(function);
   part.peakBytes = plan.peakBytes;
   part.heldBytes = plan.heldBytes;
+  part.hostBytes = hostPlan.heldBytes;
   llvm::StringMap<int64_t> counts;
   for (Operation &op : function.front().without_terminator()) {
     ++part.ops;
@@ -78,9 +81,12 @@ Explanation cleave::backward::explainProgram(const train::ProgramFunctions &prog
   Explanation explanation;
   auto functions = program.getMicrobatchFunctions();
   auto plan = memory::planMemory(functions, /*emptyAccumulators=*/true);
+  auto hostPlan = memory::planMemory(functions, /*emptyAccumulators=*/true, /*owned=*/nullptr,
+                                     memory::Space::Host);
   llvm::MapVector<StringAttr, Explanation::Saved> saved;
-  for (auto [function, functionPlan] : llvm::zip_equal(functions, plan.functions)) {
-    explanation.functions.push_back(explainFunction(function, functionPlan));
+  for (auto [function, functionPlan, functionHostPlan] :
+       llvm::zip_equal(functions, plan.functions, hostPlan.functions)) {
+    explanation.functions.push_back(explainFunction(function, functionPlan, functionHostPlan));
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       if (train::RoleAttr role = train::getArgumentRole(function, i);
           saved.contains(role.getName()))
@@ -101,8 +107,10 @@ Explanation cleave::backward::explainProgram(const train::ProgramFunctions &prog
       llvm::raw_string_ostream(value.type) << result.get().getType();
       value.location = describeLocation(result.get().getLoc());
       value.madeBy = phaseOf(function);
+      value.isOffloaded = isa<cleave::dist::HostType>(storage.getType());
+      memory::Space space = value.isOffloaded ? memory::Space::Host : memory::Space::Device;
       if (!isa<BlockArgument>(storage) && counted.insert(storage).second)
-        value.bytes = memory::getByteSize(storage.getType());
+        value.bytes = memory::getByteSize(storage.getType(), space);
       saved[role.getName()] = std::move(value);
     }
   }
@@ -141,6 +149,8 @@ void Explanation::print(llvm::raw_ostream &os) const {
         memory::describeBytes(budget->frontier.front().time),
         memory::describeBytes(budget->frontier.back().peakBytes),
         memory::describeBytes(budget->frontier.back().time));
+  if (budget && budget->chosen.hostBytes)
+    os << "each microbatch offloads " << memory::describeBytes(budget->chosen.hostBytes) << "\n";
   for (const Function &part : functions) {
     if (part.recomputed.empty())
       continue;
@@ -148,10 +158,11 @@ void Explanation::print(llvm::raw_ostream &os) const {
     for (const auto &[name, count] : part.recomputed)
       os << llvm::format("%8lld ", static_cast<long long>(count)) << name << "\n";
   }
-  int64_t total = 0;
+  int64_t total = 0, onHost = 0;
   for (const Saved &value : saved)
-    total += value.bytes;
-  os << "\nsaved values (" << saved.size() << ", " << memory::describeBytes(total) << ")\n";
+    (value.isOffloaded ? onHost : total) += value.bytes;
+  os << "\nsaved values (" << saved.size() << ", " << memory::describeBytes(total)
+     << (onHost ? ", and " + memory::describeBytes(onHost) + " on the host" : "") << ")\n";
   for (const Saved &value : saved)
     os << llvm::right_justify(value.bytes ? memory::describeBytes(value.bytes) : "-", 12) << "  "
        << value.name << "  " << value.type << "  " << value.madeBy << " -> "
@@ -169,12 +180,14 @@ llvm::json::Value Explanation::toJSON() const {
                                        {"ops", part.ops},
                                        {"recomputed", std::move(recomputed)},
                                        {"peak_bytes", part.peakBytes},
-                                       {"held_bytes", part.heldBytes}});
+                                       {"held_bytes", part.heldBytes},
+                                       {"host_bytes", part.hostBytes}});
   }
   for (const Saved &value : saved)
     values.push_back(llvm::json::Object{{"name", value.name},
                                         {"type", value.type},
                                         {"bytes", value.bytes},
+                                        {"offloaded", value.isOffloaded},
                                         {"made_by", value.madeBy},
                                         {"taken_by", llvm::json::Array(value.takenBy)},
                                         {"location", value.location}});
@@ -184,7 +197,8 @@ llvm::json::Value Explanation::toJSON() const {
   if (budget) {
     auto describe = [](const BudgetReport::Point &point) {
       return llvm::json::Object{{"step_peak_bytes", point.peakBytes},
-                                {"recompute_bytes", point.time}};
+                                {"recompute_bytes", point.time},
+                                {"offload_bytes", point.hostBytes}};
     };
     llvm::json::Object chosen = describe(budget->chosen);
     chosen["budget_bytes"] = budget->budgetBytes;

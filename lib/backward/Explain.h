@@ -18,14 +18,16 @@ struct Explanation {
     std::vector<std::pair<std::string, int64_t>> recomputed;
     /// Peak bytes while it runs, without arguments; with what is held from before.
     int64_t peakBytes = 0;
-    /// Bytes of saved values that are held when it has returned.
-    int64_t heldBytes = 0;
+    /// Bytes of saved values that are held when it has returned: on the device, and on the host.
+    int64_t heldBytes = 0, hostBytes = 0;
     int64_t numRecomputed() const;
   };
   struct Saved {
     std::string name, type, location;
     /// Of its own memory; 0 if it shares that of an argument or another result.
     int64_t bytes = 0;
+    /// Whether it waits in host memory.
+    bool isOffloaded = false;
     std::string madeBy;
     std::vector<std::string> takenBy;
   };

@@ -50,21 +50,30 @@ public:
   Search(PartitionCosts &costs, unsigned parts) : costs(costs), maxWork(kMaxWork / parts) {}
 
   Frontier run(llvm::ArrayRef<BitVector> seeds) {
-    unsigned choices = unsigned(costs.getChoices().size());
-    if (choices < 24 && (uint64_t(countOps()) << choices) <= maxWork) {
-      tryAll(choices);
+    if (mayTryAll(costs.countBits())) {
+      tryAll(costs.countBits());
       return std::move(frontier);
     }
-    for (const BitVector &seed : seeds)
-      tryPartition(seed);
-    units = findRecomputeUnits(costs);
-    followPrices();
-    sortByLikeness();
-    improve();
+    unsigned choices = unsigned(costs.getChoices().size());
+    if (mayTryAll(choices)) {
+      tryAll(choices);
+    } else {
+      for (const BitVector &seed : seeds)
+        tryPartition(seed);
+      units = findRecomputeUnits(costs);
+      followPrices();
+      sortByLikeness();
+      improve();
+    }
+    if (costs.countBits() > choices)
+      offload();
     return std::move(frontier);
   }
 
 private:
+  bool mayTryAll(unsigned bits) const {
+    return bits < 24 && (uint64_t(countOps()) << bits) <= maxWork;
+  }
   unsigned countOps() const { return std::max(costs.countOps(), 1u); }
   bool hasWork() const { return tries < kMaxTries && work < maxWork; }
 
@@ -75,12 +84,12 @@ private:
       found.push_back(kept);
   }
 
-  void tryAll(unsigned choices) {
-    for (uint64_t number = 0; number < uint64_t(1) << choices; ++number) {
-      BitVector kept(choices);
-      for (unsigned choice = 0; choice < choices; ++choice)
-        if (number >> choice & 1)
-          kept.set(choice);
+  void tryAll(unsigned bits) {
+    for (uint64_t number = 0; number < uint64_t(1) << bits; ++number) {
+      BitVector kept(costs.countBits());
+      for (unsigned bit = 0; bit < bits; ++bit)
+        if (number >> bit & 1)
+          kept.set(bit);
       frontier.insert(costs.measure(kept), kept);
     }
   }
@@ -88,7 +97,8 @@ private:
   /// Everything is saved; then one unit after the other is recomputed. Early ones come first:
   /// they would be held longest.
   void followPrices() {
-    BitVector kept(unsigned(costs.getChoices().size()), true);
+    BitVector kept(costs.countBits());
+    kept.set(0, unsigned(costs.getChoices().size()));
     tryPartition(kept);
     for (const RecomputeUnit &unit : units) {
       for (unsigned choice : unit.choices)
@@ -134,6 +144,63 @@ private:
       isNew = !found.empty();
       near.assign(found.begin(), found.end());
       found.clear();
+    }
+  }
+
+  /// Offloads of what each partition so far saves, as long as there is work left: the first values,
+  /// which are held longest, or the largest, one after the other; then what lies near the best.
+  void offload() {
+    tries = 0;
+    work = 0;
+    found.clear();
+    std::vector<BitVector> plain;
+    for (const Frontier::Point &point : frontier.getPoints())
+      plain.push_back(point.kept);
+    size_t left = plain.size();
+    for (const BitVector &kept : plain) {
+      // Half of the work is for what lies near.
+      uint64_t share = std::min<uint64_t>(kMaxTries - std::min(tries, kMaxTries),
+                                          (maxWork / 2 - std::min(work, maxWork / 2)) / countOps());
+      share /= left--;
+      costs.measure(kept);
+      llvm::SmallVector<unsigned> bits = costs.listOffloadable();
+      BitVector late = kept;
+      late.set(costs.getLateBit());
+      for (const BitVector &start : {kept, late})
+        offloadInOrder(start, bits, share / 4);
+      llvm::stable_sort(bits, [&](unsigned a, unsigned b) { return bytesOf(a) > bytesOf(b); });
+      for (const BitVector &start : {kept, late})
+        offloadInOrder(start, bits, share / 4);
+    }
+    tries = 0;
+    while (!found.empty() && hasWork()) {
+      BitVector kept = std::move(found.front());
+      found.pop_front();
+      if (!isOnFrontier(kept))
+        continue;
+      costs.measure(kept);
+      llvm::SmallVector<unsigned> bits = costs.listOffloadable();
+      bits.push_back(costs.getLateBit());
+      for (unsigned bit : bits) {
+        if (!hasWork())
+          break;
+        BitVector next = kept;
+        tryPartition(next.flip(bit));
+      }
+    }
+  }
+
+  int64_t bytesOf(unsigned bit) const {
+    return costs.getBytes(costs.getOffloadable()[bit - costs.getChoices().size()]);
+  }
+
+  /// The first one, the first two, ...; more at a time where that would take too many tries.
+  void offloadInOrder(BitVector kept, llvm::ArrayRef<unsigned> bits, uint64_t maxTries) {
+    size_t stride = bits.size() / std::max<uint64_t>(maxTries, 1) + 1;
+    for (size_t next = 0; next < bits.size();) {
+      for (size_t end = std::min(next + stride, bits.size()); next < end; ++next)
+        kept.set(bits[next]);
+      tryPartition(kept);
     }
   }
 

@@ -17,7 +17,7 @@ int64_t PartitionCosts::countHeld() {
   llvm::SmallDenseSet<unsigned, 32> seen;
   for (unsigned value : saved)
     if (unsigned held = root[value];
-        values[held].op != kNone && !stays[held] && seen.insert(held).second)
+        values[held].op != kNone && !stays[held] && !isOffloaded(value) && seen.insert(held).second)
       bytes += values[held].bytes;
   return bytes;
 }
@@ -63,15 +63,14 @@ FunctionPeaks PartitionCosts::measureFunctions(const BitVector &kept) {
       staying += memory::getByteSize(originals[own].getType());
   for (unsigned value : saved) {
     unsigned held = root[value];
-    if (values[held].op == kNone || !counted.insert(held).second)
+    if (values[held].op == kNone || isOffloaded(value) || !counted.insert(held).second)
       continue;
     if (!given.contains(held))
       peaks.frameBytes += values[held].bytes;
     else if (!stays[held])
       peaks.heldBytes += memory::getByteSize(originals[held].getType());
   }
-  peaks.backwardBytes =
-      staying + peaks.heldBytes + addGiven(backwardResults, /*isBackward=*/true);
+  peaks.backwardBytes = staying + peaks.heldBytes + addGiven(backwardResults, /*isBackward=*/true);
   peaks.arenaBytes = std::max(forwardPeak, backwardPeak);
   return peaks;
 }

@@ -2,6 +2,10 @@
 
 #include "lib/backward/MicrobatchParts.h"
 
+#include "lib/backward/Offload.h"
+
+#include "llvm/ADT/StringSet.h"
+
 using namespace mlir;
 using namespace cleave::backward;
 namespace train = cleave::train;
@@ -65,5 +69,15 @@ MicrobatchParts cleave::backward::buildParts(const JointGraph &graph, const Part
   parts.backward = buildBackward(graph, partition, names, takenByBackward, parts.numRecomputed);
   parts.forward = buildForward(graph, partition, names, takenByBackward);
   parts.forward->moveBefore(parts.backward);
+  if (partition.offloaded.empty())
+    return parts;
+  llvm::StringSet<> offloaded;
+  for (auto [value, name] : llvm::zip_equal(partition.saved, names))
+    if (partition.offloaded.contains(value))
+      offloaded.insert(name);
+  func::FuncOp functions[] = {parts.forward, parts.backward};
+  SavedValues(functions).offload(
+      [&](const SavedValues::Saved &each) { return offloaded.contains(each.name.getValue()); },
+      partition.reloadsLate);
   return parts;
 }

@@ -16,7 +16,8 @@ struct MicrobatchParts {
 };
 
 /// Builds both before the function of `graph`, which stays. `names`: those of the saved values of
-/// `partition`, in its order. Ops recomputed are marked `train.recomputed`.
+/// `partition`, in its order. Ops recomputed are marked `train.recomputed`; what is to be offloaded
+/// is.
 MicrobatchParts buildParts(const JointGraph &graph, const Partition &partition,
                            llvm::ArrayRef<std::string> names);
 

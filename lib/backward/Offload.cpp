@@ -66,11 +66,11 @@ namespace {
 /// Changes one function.
 class HostCopies {
 public:
-  explicit HostCopies(func::FuncOp function) : function(function) {
+  HostCopies(func::FuncOp function, bool reloadsLate) : function(function) {
     Operation *product = nullptr;
     for (Operation &op : function.front()) {
       productBefore[&op] = product;
-      if (hidesCopies(&op))
+      if (!reloadsLate && hidesCopies(&op))
         product = &op;
     }
   }
@@ -125,14 +125,14 @@ private:
 };
 } // namespace
 
-void SavedValues::offload(function_ref<bool(const Saved &)> select) {
+void SavedValues::offload(function_ref<bool(const Saved &)> select, bool reloadsLate) {
   llvm::DenseSet<std::pair<Operation *, unsigned>> selected;
   for (const Saved &each : saved)
     if (select(each))
       selected.insert({each.function, each.result});
   llvm::DenseSet<StringAttr> onHost;
   for (func::FuncOp function : functions) {
-    HostCopies copies(function);
+    HostCopies copies(function, reloadsLate);
     for (BlockArgument argument : function.getArguments()) {
       train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
       if (role.getKind() == RoleKind::Saved && onHost.contains(role.getName()) &&

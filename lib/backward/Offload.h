@@ -28,9 +28,9 @@ public:
   llvm::ArrayRef<Saved> get() const { return saved; }
 
   /// Has these values copied to host memory as soon as they are made, and back in each function
-  /// that takes them: before the last op ahead of the first use that hides the copy, or else right
-  /// before that use. What passes a value on passes its host copy on.
-  void offload(llvm::function_ref<bool(const Saved &)> select);
+  /// that takes them: before the last op ahead of the first use that hides the copy, or else, and
+  /// if `reloadsLate`, right before that use. What passes a value on passes its host copy on.
+  void offload(llvm::function_ref<bool(const Saved &)> select, bool reloadsLate = false);
 
 private:
   llvm::ArrayRef<mlir::func::FuncOp> functions;

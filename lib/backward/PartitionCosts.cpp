@@ -3,6 +3,8 @@
 #include "lib/backward/PartitionCosts.h"
 
 #include "dialects/dist/Dist.h"
+#include "lib/aten/OpCost.h"
+#include "lib/backward/Offload.h"
 #include "lib/memory/MemoryPlan.h"
 #include "lib/memory/Storage.h"
 
@@ -27,10 +29,15 @@ PartitionCosts::PartitionCosts(const JointGraph &graph, const RecomputeModel &mo
   unsigned index = 0;
   for (Operation &op : graph.getFunction().front().without_terminator())
     ops[index++].time = timeOf(&op);
+  numOps = unsigned(ops.size());
   decideFates(graph, model);
+  if (step.mayOffload)
+    findOffloadable();
   savedMark.assign(values.size(), 0);
   backwardMark.assign(ops.size(), 0);
   forwardMark.assign(ops.size(), 0);
+  offloadMark.assign(offloadable.size(), 0);
+  reloadMark.assign(offloadable.size(), 0);
   root.resize(2 * values.size());
   lastUse.resize(2 * values.size());
   stays.resize(2 * values.size());
@@ -75,6 +82,7 @@ void PartitionCosts::readOp(const JointGraph &graph, Operation &op) {
   Op &entry = ops.emplace_back();
   entry.isTangent = graph.isTangent(&op);
   entry.isForward = !entry.isTangent && graph.isForward(&op);
+  entry.hides = hidesCopies(&op);
   if (entry.isForward)
     forwardOps.push_back(unsigned(ops.size() - 1));
   for (mlir::Value operand : op.getOperands())
@@ -145,8 +153,24 @@ void PartitionCosts::decideFates(const JointGraph &graph, const RecomputeModel &
     }
 }
 
+/// All that may come to be saved and is made by an op. What stays on the device anyway is not saved
+/// by offloading it: a search finds that out.
+void PartitionCosts::findOffloadable() {
+  for (auto [number, value] : llvm::enumerate(values)) {
+    bool isSaved = value.fate == Fate::Choice || value.fate == Fate::Saved;
+    if (!isSaved || value.op == kNone || value.bytes == 0)
+      continue;
+    value.offload = unsigned(offloadable.size());
+    offloadable.push_back(unsigned(number));
+    ops.emplace_back().operands.push_back(unsigned(number));
+    Op &reload = ops.emplace_back();
+    reload.results.push_back(unsigned(number));
+    reload.isReload = true;
+  }
+}
+
 BitVector PartitionCosts::getKept(const Partition &partition) const {
-  BitVector kept(choices.size());
+  BitVector kept(countBits());
   for (mlir::Value value : partition.saved) {
     unsigned number = numbers.lookup(value);
     while (values[number].fate == Fate::Again && values[number].shared != kNone)
@@ -173,8 +197,11 @@ void PartitionCosts::need(unsigned number, const BitVector &kept) {
       break;
     [[fallthrough]];
   case Fate::Saved:
-    if (std::exchange(savedMark[number], mark) != mark)
-      saved.push_back(number);
+    if (std::exchange(savedMark[number], mark) == mark)
+      return;
+    saved.push_back(number);
+    if (value.offload != kNone && kept.test(unsigned(choices.size()) + value.offload))
+      offloadMark[value.offload] = mark;
     return;
   case Fate::Again:
     break;
@@ -198,21 +225,63 @@ void PartitionCosts::computeNeeded(const BitVector &kept) {
 /// As listBackwardOps and listForwardOps do.
 void PartitionCosts::collect(const BitVector &kept) {
   ++mark;
+  isLate = !offloadable.empty() && kept.test(getLateBit());
   saved.clear();
   backwardList.clear();
-  for (auto [index, op] : llvm::enumerate(ops)) {
+  for (unsigned index = 0; index < numOps; ++index) {
+    const Op &op = ops[index];
     if (!op.isTangent)
       continue;
     for (unsigned operand : op.operands)
       need(operand, kept);
     if (!missing.empty())
       computeNeeded(kept);
-    backwardList.push_back(unsigned(index));
+    backwardList.push_back(index);
   }
   for (const Result &result : backwardResults)
     need(result.value, kept);
   computeNeeded(kept);
   listForward();
+  if (!offloadable.empty())
+    addCopies();
+}
+
+/// As SavedValues::offload does.
+void PartitionCosts::addCopies() {
+  withCopies.clear();
+  for (unsigned index : forwardList) {
+    withCopies.push_back(index);
+    for (unsigned result : ops[index].results)
+      if (isOffloaded(result))
+        withCopies.push_back(offloadOp(values[result].offload));
+  }
+  forwardList.swap(withCopies);
+
+  // A copy back goes before the last op that hides it, which is in the list already.
+  std::vector<std::pair<size_t, unsigned>> reloads;
+  size_t place = 0, hiding = kNone;
+  auto use = [&](unsigned value) {
+    unsigned offload = values[value].offload;
+    if (isOffloaded(value) && std::exchange(reloadMark[offload], mark) != mark)
+      reloads.emplace_back(hiding == kNone || isLate ? place : hiding, reloadOp(offload));
+  };
+  for (unsigned index : backwardList) {
+    llvm::for_each(ops[index].operands, use);
+    if (ops[index].hides)
+      hiding = place;
+    ++place;
+  }
+  for (const Result &result : backwardResults)
+    use(result.value);
+  withCopies.clear();
+  auto next = reloads.begin();
+  for (size_t each = 0; each <= backwardList.size(); ++each) {
+    for (; next != reloads.end() && next->first == each; ++next)
+      withCopies.push_back(next->second);
+    if (each < backwardList.size())
+      withCopies.push_back(backwardList[each]);
+  }
+  backwardList.swap(withCopies);
 }
 
 void PartitionCosts::listForward() {
@@ -243,9 +312,41 @@ Partition PartitionCosts::getPartition(const BitVector &kept) {
   collect(kept);
   llvm::sort(saved);
   Partition partition;
-  for (unsigned value : saved)
+  partition.reloadsLate = isLate;
+  for (unsigned value : saved) {
     partition.saved.push_back(originals[value]);
+    if (isOffloaded(value))
+      partition.offloaded.insert(originals[value]);
+  }
   return partition;
+}
+
+SmallVector<unsigned> PartitionCosts::listOffloadable() const {
+  SmallVector<unsigned> bits;
+  for (unsigned value : saved)
+    if (values[value].offload != kNone)
+      bits.push_back(unsigned(choices.size()) + values[value].offload);
+  llvm::sort(bits);
+  return bits;
+}
+
+/// Copies run beside what a function computes. They cost the traffic that they add to the device's
+/// memory, and what the link to the host takes longer than the function; late ones all it takes.
+int64_t PartitionCosts::timeOfCopies() const {
+  int64_t bytes = 0;
+  for (unsigned value : saved)
+    if (isOffloaded(value))
+      bytes += values[value].bytes;
+  if (bytes == 0)
+    return 0;
+  auto copies = static_cast<int64_t>(double(bytes) * cost::nominalHostLinkFactor);
+  auto exceed = [&](ArrayRef<unsigned> list) {
+    int64_t time = 0;
+    for (unsigned op : list)
+      time += ops[op].time;
+    return std::max<int64_t>(0, copies - time);
+  };
+  return 2 * bytes + exceed(forwardList) + (isLate ? copies : exceed(backwardList));
 }
 
 PartitionCosts::Costs PartitionCosts::measure(const BitVector &kept) {
@@ -254,6 +355,9 @@ PartitionCosts::Costs PartitionCosts::measure(const BitVector &kept) {
   for (unsigned op : backwardList)
     if (ops[op].isForward || forwardMark[op] == mark)
       costs.time += ops[op].time;
+  costs.time += timeOfCopies();
+  for (unsigned value : saved)
+    costs.hostBytes += isOffloaded(value) ? values[value].bytes : 0;
   if (step.inFlight > 0) {
     costs.peakBytes = measurePeak(/*isFirst=*/false);
     costs.peakBytes += (step.inFlight - 1) * countHeld();
@@ -274,8 +378,9 @@ PartitionCosts::Costs PartitionCosts::measure(const BitVector &kept) {
 /// The instance of a value that a function sees.
 unsigned PartitionCosts::lookUp(unsigned value, bool isBackward) const {
   unsigned op = values[value].op;
-  bool isOwn = isBackward && op != kNone && savedMark[value] != mark &&
-               (ops[op].isTangent || backwardMark[op] == mark);
+  bool isOwn = isBackward && op != kNone &&
+               (savedMark[value] == mark ? isOffloaded(value)
+                                         : ops[op].isTangent || backwardMark[op] == mark);
   return instanceOf(value, isOwn);
 }
 
@@ -288,7 +393,7 @@ void PartitionCosts::follow(ArrayRef<unsigned> list, bool isBackward, bool isFir
       unsigned own = instanceOf(result, isBackward);
       unsigned shared = isFirst ? value.sharedAtFirst : value.shared;
       root[own] = own;
-      if (shared == kNone)
+      if (shared == kNone || op.isReload)
         continue;
       unsigned source = lookUp(shared, isBackward);
       if (!isFirst || !value.takesOwn)
@@ -311,7 +416,8 @@ void PartitionCosts::finish(ArrayRef<Result> results, bool isBackward) {
   }
   if (!isBackward)
     for (unsigned value : saved)
-      lastUse[root[value]] = time;
+      if (!isOffloaded(value))
+        lastUse[root[value]] = time;
   ++time;
 }
 
@@ -385,7 +491,8 @@ int64_t PartitionCosts::placeApart() {
   for (const Result &result : forwardResults)
     place(root[result.value]);
   for (unsigned value : saved)
-    place(root[value]);
+    if (!isOffloaded(value))
+      place(root[value]);
   for (const Result &result : backwardResults)
     place(root[lookUp(result.value, /*isBackward=*/true)]);
   return bytes;

@@ -29,6 +29,8 @@ struct StepForm {
   /// Of a pipeline's stage: the most microbatches of it that its rank has in flight, each of which
   /// holds what it saves. Gradients lie in accumulators from the start, which are not counted.
   int64_t inFlight = 0;
+  /// Whether saved values may wait in host memory.
+  bool mayOffload = false;
 };
 
 /// What the functions of a partition need, as memory::planMemory finds it once they are built.
@@ -51,22 +53,33 @@ public:
   /// What may either be saved or be recomputed, in the order of the function: all but what
   /// tags or effects decide, and views, which are recomputed wherever they are needed.
   llvm::ArrayRef<mlir::Value> getChoices() const { return choices; }
+  /// What may be offloaded where it is saved, by number; none if nothing may be.
+  llvm::ArrayRef<unsigned> getOffloadable() const { return offloadable; }
+  /// The bits of `kept`: one for each choice, then one for each of these, then `getLateBit`.
+  unsigned countBits() const { return getLateBit() + !offloadable.empty(); }
+  /// Whether copies come back right before they are used, and not beside what runs before that.
+  unsigned getLateBit() const { return unsigned(choices.size() + offloadable.size()); }
 
   struct Costs {
     /// Of the values of all microbatches.
     int64_t peakBytes = 0;
-    /// Of what runs twice.
+    /// Of what runs twice, and of copies to and from the host.
     int64_t time = 0;
+    /// What a microbatch offloads.
+    int64_t hostBytes = 0;
   };
-  /// A choice that is in `kept` is saved where the backward, or what it recomputes, needs it.
+  /// A choice that is in `kept` is saved where the backward, or what it recomputes, needs it; what
+  /// is saved and has a bit behind those of the choices is offloaded.
   Costs measure(const llvm::BitVector &kept);
   /// Of a pipeline's stage.
   FunctionPeaks measureFunctions(const llvm::BitVector &kept);
+  /// The bits of what the last partition that was measured could offload.
+  llvm::SmallVector<unsigned> listOffloadable() const;
   Partition getPartition(const llvm::BitVector &kept);
   /// The choices that `partition` saves; of a view, the value whose memory it has.
   llvm::BitVector getKept(const Partition &partition) const;
 
-  unsigned countOps() const { return unsigned(ops.size()); }
+  unsigned countOps() const { return numOps; }
 
   // What a search builds networks of.
   enum class Fate : uint8_t {
@@ -96,6 +109,8 @@ private:
     unsigned op = kNone;
     Fate fate = Fate::There;
     unsigned choice = kNone;
+    /// Its place among what may be offloaded.
+    unsigned offload = kNone;
     int64_t bytes = 0;
     /// The operand whose memory it has, in later microbatches and in the first one.
     unsigned shared = kNone, sharedAtFirst = kNone;
@@ -108,6 +123,8 @@ private:
     llvm::SmallVector<unsigned, 2> results;
     int64_t time = 0;
     bool isTangent = false, isForward = false;
+    /// Whether copies run beside it (hidesCopies), and whether it is a copy back from the host.
+    bool hides = false, isReload = false;
   };
   struct Result {
     unsigned value;
@@ -116,10 +133,19 @@ private:
   void number(const JointGraph &graph);
   void readOp(const JointGraph &graph, mlir::Operation &op);
   void decideFates(const JointGraph &graph, const RecomputeModel &model);
+  void findOffloadable();
   void collect(const llvm::BitVector &kept);
   void need(unsigned value, const llvm::BitVector &kept);
   void computeNeeded(const llvm::BitVector &kept);
   void listForward();
+  void addCopies();
+  int64_t timeOfCopies() const;
+  bool isOffloaded(unsigned value) const {
+    return values[value].offload != kNone && offloadMark[values[value].offload] == mark;
+  }
+  /// The ops that copy what has this place among what may be offloaded.
+  unsigned offloadOp(unsigned offload) const { return numOps + 2 * offload; }
+  unsigned reloadOp(unsigned offload) const { return numOps + 2 * offload + 1; }
   int64_t measurePeak(bool isFirst);
   int64_t placeApart();
   int64_t countHeld();
@@ -135,7 +161,9 @@ private:
   const StepForm &step;
   std::vector<Value> values;
   std::vector<Op> ops;
+  unsigned numOps = 0; ///< without copies, which are behind them
   llvm::SmallVector<mlir::Value> choices;
+  std::vector<unsigned> offloadable;
   llvm::DenseMap<mlir::Value, unsigned> numbers;
   std::vector<mlir::Value> originals;
   std::vector<unsigned> needs, forwardOps;
@@ -144,8 +172,10 @@ private:
   // The partition at hand. What is saved and which ops each function runs; a mark stands for this
   // partition if it is `mark`.
   unsigned mark = 0;
-  std::vector<unsigned> savedMark, backwardMark, forwardMark;
+  bool isLate = false;
+  std::vector<unsigned> savedMark, backwardMark, forwardMark, offloadMark, reloadMark;
   std::vector<unsigned> saved, backwardList, forwardList, missing;
+  std::vector<unsigned> withCopies;
   // Its walk, by value in the forward and then by value in the backward: whose memory it has, the
   // last use, whether it stays or lives, and whether it is counted apart.
   std::vector<unsigned> root;

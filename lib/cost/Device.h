@@ -48,6 +48,9 @@ struct Device {
 Device makeNominalDevice(double memoryBandwidth);
 /// How many times slower than its memory the links of such a device are.
 constexpr double nominalLinkFactor = 8;
+/// The same of its link to the host, in each direction: an H100 SXM's 3.35 TB/s of memory over the
+/// 64 GB/s of PCIe 5.0 x16.
+constexpr double nominalHostLinkFactor = 52;
 
 /// Reads a file of {"device", "relative", "facts": {...}, "constants": {...}}; names of
 /// constants that it leaves out are added to `missing`. The fact "flops_32bit" may be left out.

@@ -123,11 +123,10 @@ private:
       const StageFrontier &frontier = frontiers[stage];
       if (frontier.chosen == 0)
         continue;
-      double time = double(frontier.points[frontier.chosen - 1].time -
-                           frontier.points[frontier.chosen].time);
-      double bytes = double(std::max<int64_t>(getHeldBytes(stage, frontier.chosen) -
-                                                  getHeldBytes(stage, frontier.chosen - 1),
-                                              1));
+      double time =
+          double(frontier.points[frontier.chosen - 1].time - frontier.points[frontier.chosen].time);
+      double bytes = double(std::max<int64_t>(
+          getHeldBytes(stage, frontier.chosen) - getHeldBytes(stage, frontier.chosen - 1), 1));
       if (cheapest && time / bytes >= least)
         continue;
       cheapest = stage;
@@ -161,8 +160,8 @@ static FailureOr<StageFrontier> searchStage(const JointStage &stage, unsigned in
   StageFrontier frontier;
   frontier.inFlight = inFlight;
   for (const backward::Frontier::Point &point : found->getPoints())
-    frontier.points.push_back({costs.measureFunctions(point.kept), costs.getPartition(point.kept),
-                               point.costs.time});
+    frontier.points.push_back(
+        {costs.measureFunctions(point.kept), costs.getPartition(point.kept), point.costs.time});
   return frontier;
 }
 

@@ -71,9 +71,9 @@ private:
                               std::optional<BudgetReport> &report) {
     ModuleOp module = getOperation();
     if (policy != PartitionPolicy::Budget) {
-      if (!memory.empty() || microbatches.hasValue() || lowered.hasValue())
+      if (!memory.empty() || microbatches.hasValue() || lowered.hasValue() || offloads.hasValue())
         return module.emitError(
-            "expects 'memory', 'microbatches' and 'lowered' with policy=budget only");
+            "expects 'memory', 'microbatches', 'lowered' and 'offload' with policy=budget only");
       FailureOr<RecomputeModel> model = RecomputeModel::create(graph, recompute);
       if (failed(model))
         return failure();
@@ -91,6 +91,7 @@ private:
     request.bytes = *bytes;
     request.microbatches = microbatches;
     request.isLowered = lowered;
+    request.mayOffload = offloads;
     if (recompute.hasValue())
       request.level = recompute;
     FailureOr<BudgetedPartition> chosen = choosePartition(program, graph, request);

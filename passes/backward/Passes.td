@@ -24,6 +24,8 @@ def PartitionJoint : Pass<"partition-joint", "::mlir::ModuleOp"> {
       `all`). A smaller `memory` never gives a higher peak. One that is too small is an error that says
       what is needed at least. `microbatches`: how many a step has; `lowered`: the peak is that of the
       program after `--lower-to-exec`, in which memory for all gradients is there from the start.
+      `offload`: saved values may also wait in host memory (`dist.offload`, `dist.reload`), which `memory`
+      does not count.
 
     All policies respect activation-checkpoint tags (`train.checkpoint`): an op tagged
     `must_recompute` or `prefer_recompute` is recomputed from the inputs of its region; one tagged
@@ -59,6 +61,7 @@ def PartitionJoint : Pass<"partition-joint", "::mlir::ModuleOp"> {
     Option<"memory", "memory", "std::string", "\"\"", "what a step may need with policy=budget: bytes, or such as 80GiB">,
     Option<"microbatches", "microbatches", "int64_t", "1", "microbatches per step, for policy=budget">,
     Option<"lowered", "lowered", "bool", "false", "whether policy=budget is for a program that --lower-to-exec lowers">,
+    Option<"offloads", "offload", "bool", "false", "whether policy=budget may keep saved values in host memory">,
     Option<"recompute", "recompute", "::cleave::backward::RecomputeLevel",
            "::cleave::backward::RecomputeLevel::Cheap", "what min-cut and budget may recompute (default for budget: all)",
            [{::llvm::cl::values(
@@ -74,7 +77,7 @@ def PartitionJoint : Pass<"partition-joint", "::mlir::ModuleOp"> {
     Statistic<"savedBytes", "saved bytes", "bytes of the saved values; shared memory counts once">,
     Statistic<"numRecomputed", "recomputed ops", "forward ops recomputed in the backward">
   ];
-  let dependentDialects = ["::cleave::train::TrainDialect"];
+  let dependentDialects = ["::cleave::dist::DistDialect", "::cleave::train::TrainDialect"];
 }
 
 def OffloadSaved : Pass<"offload-saved", "::mlir::ModuleOp"> {

@@ -4,6 +4,10 @@
 // RUN: cleave-opt %s --partition-joint="policy=budget memory=1900 json=%t.json explain=true" 2>&1 | FileCheck %s --check-prefix=LESS
 // RUN: FileCheck %s --check-prefix=JSON < %t.json
 // RUN: cleave-opt %s --partition-joint="policy=budget memory=2500 lowered=true microbatches=2" | FileCheck %s --check-prefix=LOWERED
+// RUN: cleave-opt %s --partition-joint="policy=budget memory=1800 offload=true recompute=views explain=true" 2>&1 | FileCheck %s --check-prefix=OFFLOAD
+// RUN: cleave-opt %s --partition-joint="policy=budget memory=1400 offload=true recompute=views explain=true" 2>&1 | FileCheck %s --check-prefix=LATE
+// RUN: cleave-opt %s --partition-joint="policy=budget memory=1MiB offload=true" | FileCheck %s --check-prefix=PLENTY --implicit-check-not=dist.offload
+// RUN: not cleave-opt %s --partition-joint="policy=budget memory=1KiB offload=true" -o %t.none 2>&1 | FileCheck %s --check-prefix=LEAST
 // RUN: not cleave-opt %s --partition-joint="policy=budget memory=1KiB" -o %t.none 2>&1 | FileCheck %s --check-prefix=SMALL
 // RUN: not cleave-opt %s --partition-joint="policy=budget" 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not cleave-opt %s --partition-joint="policy=budget memory=-3GiB" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
@@ -31,11 +35,31 @@
 // LOWERED-COUNT-1: train.recomputed
 // LOWERED-NOT: train.recomputed
 
+// What may not be recomputed can wait on the host.
+// OFFLOAD: a step needs 1.8 KiB of 1.8 KiB; recomputation costs 18.0 KiB of memory traffic
+// OFFLOAD: each microbatch offloads 256 B
+// OFFLOAD: saved values (5, 1.0 KiB, and 256 B on the host)
+// OFFLOAD-NEXT: 256 B  mm  !dist.host<tensor<8x8xf32>>  forward -> backward
+// OFFLOAD: func.func @forward
+// OFFLOAD: %[[H:.*]] = aten.mm
+// OFFLOAD-NEXT: dist.offload %[[H]]
+// OFFLOAD: func.func @backward
+// OFFLOAD: dist.reload
+// OFFLOAD-NEXT: aten.mm
+// A copy that comes back right before its use takes less memory than one that comes a product earlier.
+// LATE: a step needs 1.3 KiB of 1.4 KiB
+// LATE: func.func @backward
+// LATE: aten.mm
+// LATE-NEXT: %[[BACK:.*]] = dist.reload
+// LATE-NEXT: aten.mul(%{{.*}}, %[[BACK]])
+
+// LEAST: error: cannot do with 1.0 KiB of memory: the least that a step needs, whatever is recomputed or offloaded, is
+
 // SMALL: error: cannot do with 1.0 KiB of memory: the least that a step needs, whatever is recomputed, is 1.5 KiB (1540 bytes); of these 256 B are parameters, 256 B are inputs, and 1.0 KiB are values of a microbatch
 // SMALL: note: the peak is at 'aten.mean' of the forward
 // NONE: error: expects an amount of memory with policy=budget, such as memory=80GiB; found ''
 // NEGATIVE: error: expects an amount of memory with policy=budget, such as memory=80GiB; found '-3GiB'
-// POLICY: error: expects 'memory', 'microbatches' and 'lowered' with policy=budget only
+// POLICY: error: expects 'memory', 'microbatches', 'lowered' and 'offload' with policy=budget only
 // COUNT: error: expects at least one microbatch per step, found microbatches=0
 module {
   func.func @microbatch(
