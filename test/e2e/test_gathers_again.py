@@ -9,7 +9,7 @@ import float64
 import matrix_models
 import placement_cases
 import pytest
-from matrix_runs import TOLERANCE, Tools, difference, on_ranks
+from matrix_runs import TOLERANCE, ToolFailed, Tools, difference, on_ranks
 from safetensors.torch import save_file
 
 RECOMPUTED = re.compile(r"= dist\.all_gather.*train\.recomputed")
@@ -82,3 +82,22 @@ def test_a_budget_gathers_again(exported, build_dir, tmp_path):
     assert RECOMPUTED.search(least.read_text())
     assert saved_bytes(least.read_text()) < saved_bytes(most.read_text())
     check_training(tools, source, least, data, 2)
+
+
+def test_a_budget_of_a_pipelines_ranks_gathers_again(exported, build_dir, tmp_path):
+    tools = Tools(build_dir)
+    source, data, place = exported
+
+    def stage(memory):
+        outline = f"--outline-stages=count=2 balance=cost policy=budget memory={memory} ranks=2 microbatches=2"
+        return tools.opt(source, tmp_path / f"{memory}.mlir", [*place, outline, *SCHEDULE])
+
+    assert not RECOMPUTED.search(stage("1GiB").read_text())
+    memory, least = 1, None
+    while least is None:
+        try:
+            least = stage(memory)
+        except ToolFailed as failed:
+            memory = int(re.search(r"needs .* \((\d+) bytes\)", str(failed))[1])
+    assert RECOMPUTED.search(least.read_text())
+    check_training(tools, source, least, data, 4)
