@@ -11,7 +11,6 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
-#include <map>
 #include <numeric>
 
 using namespace mlir;
@@ -113,98 +112,144 @@ void RankState::add(func::FuncOp function) {
 // Receives
 //===----------------------------------------------------------------------===//
 
+static int64_t sum(ArrayRef<int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t(0));
+}
+
 int64_t ReceiveMemory::bytes() const {
-  return std::accumulate(slotBytes.begin(), slotBytes.end(), int64_t(0));
+  return sum(slotBytes);
+}
+
+/// When slots are free again: what a forward saves of its input lies in its slot until the
+/// backward.
+static schedule::SlotRelease getRelease(const schedule::Schedule &program, unsigned rank,
+                                        ArrayRef<StageMemory> stages) {
+  for (auto [number, stage] : llvm::enumerate(stages))
+    if (program.topology.rankOf(unsigned(number)) == rank && stage.input.saved > 0)
+      return schedule::SlotRelease::AfterBackward;
+  return schedule::SlotRelease::AfterForward;
+}
+
+static std::vector<int64_t> sizeSlots(const schedule::RankSlots &slots,
+                                      ArrayRef<StageMemory> stages) {
+  std::vector<int64_t> sizes(slots.numSlots, 0);
+  for (const schedule::SlotUse &use : slots.uses) {
+    const StageMemory &stage = stages[use.transfer.stage];
+    sizes[use.slot] = std::max(sizes[use.slot], schedule::isForwardP2P(use.transfer.kind)
+                                                    ? stage.input.message
+                                                    : stage.gradient.message);
+  }
+  return sizes;
+}
+
+static schedule::RankSlots assignSlots(const schedule::Schedule &program, unsigned rank,
+                                       schedule::SlotRelease release) {
+  schedule::SlotOptions options;
+  options.release = release;
+  return schedule::assignRecvSlots(program, rank, options);
 }
 
 ReceiveMemory cleave::pipeline::planReceives(const schedule::Schedule &program, unsigned rank,
                                              ArrayRef<StageMemory> stages) {
-  // What a forward saves of its input lies in the slot until the backward.
-  bool savesInput = llvm::any_of(llvm::enumerate(stages), [&](const auto &stage) {
-    return program.topology.rankOf(unsigned(stage.index())) == rank &&
-           stage.value().input.saved > 0;
-  });
-  schedule::SlotOptions options;
-  options.release =
-      savesInput ? schedule::SlotRelease::AfterBackward : schedule::SlotRelease::AfterForward;
-  schedule::RankSlots slots = schedule::assignRecvSlots(program, rank, options);
-  ReceiveMemory plan;
-  plan.slotBytes.resize(slots.numSlots, 0);
-  for (const schedule::SlotUse &use : slots.uses) {
-    const StageMemory &stage = stages[use.transfer.stage];
-    int64_t &bytes = plan.slotBytes[use.slot];
-    bytes = std::max(bytes, schedule::isForwardP2P(use.transfer.kind) ? stage.input.message
-                                                                      : stage.gradient.message);
-  }
-  plan.uses = std::move(slots.uses);
-  return plan;
+  schedule::RankSlots slots = assignSlots(program, rank, getRelease(program, rank, stages));
+  return {sizeSlots(slots, stages), std::move(slots.uses)};
 }
 
 //===----------------------------------------------------------------------===//
 // A rank's list
 //===----------------------------------------------------------------------===//
 
-namespace {
-class Walk {
+static uint64_t keyOf(Action action) {
+  return uint64_t(action.kind) << 48 | uint64_t(action.stage) << 32 | action.index;
+}
+
+RankList::RankList(const schedule::Schedule &program, unsigned rank)
+    : program(program), rank(rank),
+      briefSlots(assignSlots(program, rank, schedule::SlotRelease::AfterForward)),
+      longSlots(assignSlots(program, rank, schedule::SlotRelease::AfterBackward)),
+      stagesBefore(program.numStages()) {
+  unsigned here = 0;
+  for (unsigned stage = 0; stage < program.numStages(); ++stage)
+    stagesBefore[stage] = isHere(stage) ? here++ : 0;
+  numFrames = here * program.numMicrobatches;
+  llvm::DenseMap<uint64_t, unsigned> sends;
+  for (Action action : program.ranks[rank])
+    program.forEachLeaf(action, [&](Action leaf) {
+      Step step{leaf};
+      if (schedule::isSend(leaf.kind))
+        sends[keyOf(leaf)] = step.begin = numSends++;
+      else if (schedule::isCompute(leaf.kind))
+        step.frame = getFrame(leaf.stage, leaf.index);
+      steps.push_back(step);
+    });
+  llvm::DenseMap<uint64_t, SmallVector<unsigned, 1>> completions;
+  for (auto [computation, send] : schedule::findCompletions(program, rank))
+    completions[keyOf(computation)].push_back(sends.lookup(keyOf(send)));
+  for (Step &step : steps) {
+    if (!schedule::isCompute(step.action.kind))
+      continue;
+    step.begin = unsigned(completed.size());
+    llvm::append_range(completed, completions.lookup(keyOf(step.action)));
+    step.end = unsigned(completed.size());
+  }
+}
+
+class RankList::Walk {
 public:
-  Walk(const schedule::Schedule &schedule, unsigned rank, ArrayRef<StageMemory> stages)
-      : schedule(schedule), rank(rank), stages(stages),
-        live(planReceives(schedule, rank, stages).bytes()) {
+  Walk(const RankList &list, ArrayRef<StageMemory> stages)
+      : list(list), stages(stages), held(list.numFrames), received(list.numFrames),
+        sent(list.numSends) {
+    bool isBrief =
+        getRelease(list.program, list.rank, stages) == schedule::SlotRelease::AfterForward;
+    live = sum(sizeSlots(isBrief ? list.briefSlots : list.longSlots, stages));
     memory = {live, live};
-    for (auto [computation, send] : schedule::findCompletions(schedule, rank))
-      completed[keyOf(computation)].push_back(send);
   }
 
   RankMemory run() {
-    for (Action action : schedule.ranks[rank])
-      schedule.forEachLeaf(action, [&](Action leaf) { add(leaf); });
+    for (const Step &step : list.steps)
+      add(step);
     return memory;
   }
 
 private:
-  void add(Action action) {
-    const StageMemory &stage = stages[action.stage];
-    switch (action.kind) {
+  void add(const Step &step) {
+    unsigned number = step.action.stage;
+    switch (step.action.kind) {
     case ActionKind::SendForward:
-      send(action, stages[action.stage + 1].input.all);
+      send(step, stages[number + 1].input.all);
       break;
     case ActionKind::SendBackward:
-      send(action, stages[action.stage - 1].gradient.all);
+      send(step, stages[number - 1].gradient.all);
       break;
     case ActionKind::Forward:
-      finishSends(action);
-      runFunction(action, Phase::Forward, false);
-      take(action, stage.input);
-      if (action.stage + 1 < stages.size() && isHere(action.stage + 1))
-        hold(action.stage + 1, action.index, stages[action.stage + 1].input.all);
+      finishSends(step);
+      runFunction(step, Phase::Forward, false);
+      take(step, stages[number].input);
+      if (number + 1 < stages.size() && list.isHere(number + 1))
+        hold(number + 1, step.action.index, stages[number + 1].input.all);
       break;
     case ActionKind::Backward:
-      finishSends(action);
-      if (stage.find(Phase::Backward)) {
-        runFunction(action, Phase::Backward, true);
+      finishSends(step);
+      if (stages[number].find(Phase::Backward)) {
+        runFunction(step, Phase::Backward, true);
       } else {
-        runFunction(action, Phase::BackwardInput, false);
-        runFunction(action, Phase::BackwardWeight, true);
+        runFunction(step, Phase::BackwardInput, false);
+        runFunction(step, Phase::BackwardWeight, true);
       }
-      giveGradient(action);
+      giveGradient(step);
       break;
     case ActionKind::BackwardInput:
-      finishSends(action);
-      runFunction(action, Phase::BackwardInput, false);
-      take(action, stage.gradient);
-      giveGradient(action);
+      finishSends(step);
+      runFunction(step, Phase::BackwardInput, false);
+      take(step, stages[number].gradient);
+      giveGradient(step);
       break;
     case ActionKind::BackwardWeight:
-      runFunction(action, Phase::BackwardWeight, true);
+      runFunction(step, Phase::BackwardWeight, true);
       break;
     default:
       break;
     }
-  }
-
-  bool isHere(unsigned stage) const { return schedule.topology.rankOf(stage) == rank; }
-  static uint64_t keyOf(Action action) {
-    return uint64_t(action.kind) << 48 | uint64_t(action.stage) << 32 | action.index;
   }
 
   void grow(int64_t bytes) {
@@ -213,58 +258,49 @@ private:
   }
   /// What a stage is given is there from now on.
   void hold(unsigned stage, unsigned microbatch, int64_t bytes) {
-    received[{stage, microbatch}] += bytes;
+    received[list.getFrame(stage, microbatch)] += bytes;
     grow(bytes);
   }
   /// The function that takes it has run: only what it saves stays.
-  void take(Action action, const TakenBytes &taken) {
-    int64_t &arrived = received[{action.stage, action.index}];
+  void take(const Step &step, const TakenBytes &taken) {
+    int64_t &arrived = received[step.frame];
     int64_t gone = std::min(taken.all - taken.saved, arrived);
     arrived -= gone;
     live -= gone;
   }
-  void giveGradient(Action action) {
-    if (action.stage > 0 && isHere(action.stage - 1u))
-      hold(action.stage - 1u, action.index, stages[action.stage - 1].gradient.all);
+  void giveGradient(const Step &step) {
+    unsigned number = step.action.stage;
+    if (number > 0 && list.isHere(number - 1))
+      hold(number - 1, step.action.index, stages[number - 1].gradient.all);
   }
-  void send(Action action, int64_t bytes) {
-    sent[keyOf(action)] = bytes;
+  void send(const Step &step, int64_t bytes) {
+    sent[step.begin] = bytes;
     grow(bytes);
   }
-  void finishSends(Action computation) {
-    for (Action send : completed.lookup(keyOf(computation)))
-      live -= std::exchange(sent[keyOf(send)], 0);
+  void finishSends(const Step &step) {
+    for (unsigned at = step.begin; at < step.end; ++at)
+      live -= std::exchange(sent[list.completed[at]], 0);
   }
 
-  void runFunction(Action action, Phase phase, bool isLast) {
-    const memory::FunctionPlan *plan = stages[action.stage].find(phase);
-    int64_t &mine = held[{action.stage, action.index}];
-    if (plan) {
+  void runFunction(const Step &step, Phase phase, bool isLast) {
+    int64_t &mine = held[step.frame];
+    if (const memory::FunctionPlan *plan = stages[step.action.stage].find(phase)) {
       memory.peakBytes = std::max(memory.peakBytes, live - mine + plan->peakBytes);
       live += plan->heldBytes - mine;
       mine = plan->heldBytes;
     }
-    if (isLast || schedule.forwardOnly) {
-      int64_t &arrived = received[{action.stage, action.index}];
-      live -= mine + arrived;
-      mine = arrived = 0;
-    }
+    if (isLast || list.program.forwardOnly)
+      live -= std::exchange(mine, 0) + std::exchange(received[step.frame], 0);
     memory.heldBytes = std::max(memory.heldBytes, live);
   }
 
-  const schedule::Schedule &schedule;
-  unsigned rank;
+  const RankList &list;
   ArrayRef<StageMemory> stages;
-  std::map<std::pair<unsigned, unsigned>, int64_t> held, received;
-  /// By computation: the sends that are complete when it runs; by send: its bytes in flight.
-  llvm::DenseMap<uint64_t, SmallVector<Action, 1>> completed;
-  llvm::DenseMap<uint64_t, int64_t> sent;
+  std::vector<int64_t> held, received, sent;
   int64_t live;
   RankMemory memory;
 };
-} // namespace
 
-RankMemory cleave::pipeline::followRank(const schedule::Schedule &program, unsigned rank,
-                                        ArrayRef<StageMemory> stages) {
-  return Walk(program, rank, stages).run();
+RankMemory RankList::follow(ArrayRef<StageMemory> stages) const {
+  return Walk(*this, stages).run();
 }

@@ -57,6 +57,7 @@ struct ReceiveMemory {
 
   int64_t bytes() const;
 };
+/// O(n log n) in the rank's actions.
 ReceiveMemory planReceives(const schedule::Schedule &program, unsigned rank,
                            llvm::ArrayRef<StageMemory> stages);
 
@@ -67,9 +68,41 @@ struct RankMemory {
   int64_t heldBytes = 0;
 };
 
-/// Follows the list of `rank`, with its sends and receives. O(n log n) in its actions.
-RankMemory followRank(const schedule::Schedule &program, unsigned rank,
-                      llvm::ArrayRef<StageMemory> stages);
+/// The list of a rank, prepared to be followed with many sizes of its stages' values.
+class RankList {
+public:
+  /// `program` has sends and receives, and stays as long as the list is used. O(n log n) in the
+  /// rank's actions.
+  RankList(const schedule::Schedule &program, unsigned rank);
+
+  /// Of all stages; those of other ranks need only have what they take. O(n).
+  RankMemory follow(llvm::ArrayRef<StageMemory> stages) const;
+
+private:
+  struct Step {
+    schedule::Action action;
+    /// Of its stage and microbatch.
+    unsigned frame = 0;
+    /// A send's number; for a computation, where the sends that are complete by then begin and end
+    /// in `completed`.
+    unsigned begin = 0, end = 0;
+  };
+  class Walk;
+  unsigned getFrame(unsigned stage, unsigned microbatch) const {
+    return stagesBefore[stage] * program.numMicrobatches + microbatch;
+  }
+  bool isHere(unsigned stage) const { return program.topology.rankOf(stage) == rank; }
+
+  const schedule::Schedule &program;
+  unsigned rank;
+  /// Of receives: where nothing is saved of what a forward is given, and where it is.
+  schedule::RankSlots briefSlots, longSlots;
+  /// By stage: how many of the rank's come before it.
+  std::vector<unsigned> stagesBefore;
+  std::vector<Step> steps;
+  std::vector<unsigned> completed;
+  unsigned numSends = 0, numFrames = 0;
+};
 
 /// What a rank has from the beginning to the end of a step.
 struct RankState {

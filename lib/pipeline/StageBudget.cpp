@@ -28,7 +28,7 @@ class RankChoice {
 public:
   RankChoice(const StageBudget &budget, unsigned rank, MutableArrayRef<StageFrontier> frontiers,
              MutableArrayRef<StageMemory> memories)
-      : budget(budget), rank(rank), frontiers(frontiers), memories(memories) {
+      : budget(budget), list(budget.schedule, rank), frontiers(frontiers), memories(memories) {
     for (unsigned stage = 0; stage < frontiers.size(); ++stage)
       if (budget.schedule.topology.rankOf(stage) == rank)
         stages.push_back(stage);
@@ -79,8 +79,7 @@ public:
       arena = std::max(arena, peaks.arenaBytes);
       frames += peaks.frameBytes * frontiers[stage].inFlight;
     }
-    return getStateBytes() + state.gradientBytes + arena + frames +
-           followRank(budget.schedule, rank, memories).peakBytes;
+    return getStateBytes() + state.gradientBytes + arena + frames + list.follow(memories).peakBytes;
   }
 
 private:
@@ -136,7 +135,7 @@ private:
   }
 
   const StageBudget &budget;
-  unsigned rank;
+  RankList list;
   MutableArrayRef<StageFrontier> frontiers;
   MutableArrayRef<StageMemory> memories;
   SmallVector<unsigned> stages;

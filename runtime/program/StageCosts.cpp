@@ -92,8 +92,8 @@ static ProgramCosts computeCosts(const Program &program, int64_t place, const Pl
   costs.inputBytes = state.inputBytes;
   costs.gradientBytes = state.gradientBytes;
   costs.bucketBytes = state.bucketBytes;
-  pipeline::RankMemory values =
-      pipeline::followRank(impl.schedule->program, unsigned(place), plans.device);
+  pipeline::RankList list(impl.schedule->program, unsigned(place));
+  pipeline::RankMemory values = list.follow(plans.device);
   costs.savedBytes = values.heldBytes;
   costs.activationPeakBytes = values.peakBytes;
   costs.stateBytes = costs.parameterBytes + costs.bufferBytes + costs.optimizerStateBytes +
@@ -101,8 +101,7 @@ static ProgramCosts computeCosts(const Program &program, int64_t place, const Pl
   costs.frameBytes = planStageFrames(program, place).bytes;
   costs.peakBytes = costs.stateBytes + costs.arenaBytes + costs.frameBytes + costs.gradientBytes +
                     values.peakBytes;
-  costs.hostPeakBytes =
-      pipeline::followRank(impl.schedule->program, unsigned(place), plans.host).peakBytes;
+  costs.hostPeakBytes = list.follow(plans.host).peakBytes;
   measureWork(impl, place, plans.device).writeTo(costs);
   return costs;
 }
