@@ -15,7 +15,7 @@ struct StageFrontier {
   struct Point {
     backward::FunctionPeaks peaks;
     backward::Partition partition;
-    int64_t time = 0;
+    int64_t time = 0, hostBytes = 0;
   };
   /// From the least memory to the least time.
   std::vector<Point> points;
@@ -66,9 +66,12 @@ public:
   }
 
   RankBudget report() const {
-    RankBudget report{getPeakBytes(), getStateBytes(), 0};
-    for (unsigned stage : stages)
-      report.time += frontiers[stage].points[frontiers[stage].chosen].time;
+    RankBudget report{getPeakBytes(), getStateBytes()};
+    for (unsigned stage : stages) {
+      const StageFrontier::Point &point = frontiers[stage].points[frontiers[stage].chosen];
+      report.time += point.time;
+      report.hostBytes += point.hostBytes;
+    }
     return report;
   }
 
@@ -151,6 +154,7 @@ static FailureOr<StageFrontier> searchStage(const JointStage &stage, unsigned in
   backward::StepForm form;
   form.isLowered = budget.isLowered;
   form.inFlight = std::max(inFlight, 1u);
+  form.mayOffload = budget.mayOffload;
   backward::PartitionCosts costs(stage.graph, *model, form, backward::timeOfRecomputing);
   FailureOr<backward::Frontier> found =
       backward::searchPartitions(stage.graph, *model, budget.level, costs, numStages);
@@ -159,8 +163,8 @@ static FailureOr<StageFrontier> searchStage(const JointStage &stage, unsigned in
   StageFrontier frontier;
   frontier.inFlight = inFlight;
   for (const backward::Frontier::Point &point : found->getPoints())
-    frontier.points.push_back(
-        {costs.measureFunctions(point.kept), costs.getPartition(point.kept), point.costs.time});
+    frontier.points.push_back({costs.measureFunctions(point.kept), costs.getPartition(point.kept),
+                               point.costs.time, point.costs.hostBytes});
   return frontier;
 }
 
@@ -179,7 +183,8 @@ static void reportMinimum(const RankChoice &choice, unsigned rank, const StageBu
   InFlightDiagnostic error = emitError(location);
   error << "cannot do with " << memory::describeBytes(budget.bytes) << " of memory: rank " << rank
         << " of schedule '" << budget.schedule.name << "' needs " << memory::describeBytes(least)
-        << " (" << least << " bytes) even if all that helps is recomputed; of these ";
+        << " (" << least << " bytes) even if all that helps is recomputed"
+        << (budget.mayOffload ? " or offloaded" : "") << "; of these ";
   auto list = [&](int64_t bytes, StringRef what) {
     if (bytes > 0)
       error << memory::describeBytes(bytes) << " are " << what << ", ";

@@ -23,6 +23,8 @@ struct StageBudget {
   bool isLowered = false;
   /// What may be recomputed.
   backward::RecomputeLevel level = backward::RecomputeLevel::All;
+  /// Whether saved values may wait in host memory.
+  bool mayOffload = false;
 };
 
 /// A stage before it is divided into functions.
@@ -36,8 +38,10 @@ struct JointStage {
 struct RankBudget {
   /// Of it, what is there all the time.
   int64_t peakBytes = 0, stateBytes = 0;
-  /// Of what one microbatch recomputes on this rank: see timeOfRecomputing().
+  /// Of what one microbatch recomputes and copies on this rank: see timeOfRecomputing().
   int64_t time = 0;
+  /// What one microbatch offloads.
+  int64_t hostBytes = 0;
 };
 
 struct StagePartitions {

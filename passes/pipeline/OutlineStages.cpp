@@ -103,10 +103,10 @@ private:
     ModuleOp module = getOperation();
     SavePolicy result{policy, recompute, std::nullopt};
     if (policy != backward::PartitionPolicy::Budget) {
-      if (!memory.empty() || lowered.hasValue() || schedule.hasValue() || ranks.hasValue() ||
-          microbatches.hasValue() || topology.hasValue())
-        return module.emitError("expects 'memory', 'lowered', 'schedule', 'ranks', 'microbatches' "
-                                "and 'topology' with policy=budget only");
+      if (!memory.empty() || offloads.hasValue() || lowered.hasValue() || schedule.hasValue() ||
+          ranks.hasValue() || microbatches.hasValue() || topology.hasValue())
+        return module.emitError("expects 'memory', 'offload', 'lowered', 'schedule', 'ranks', "
+                                "'microbatches' and 'topology' with policy=budget only");
       return result;
     }
     std::optional<int64_t> bytes = support::parseBytes(memory);
@@ -121,6 +121,7 @@ private:
     budget.bytes = *bytes;
     budget.schedule = std::move(*program);
     budget.isLowered = lowered;
+    budget.mayOffload = offloads;
     if (recompute.hasValue())
       budget.level = recompute;
     return result;
@@ -203,9 +204,10 @@ private:
     for (auto [rank, budget] : llvm::enumerate(outlined.ranks))
       llvm::errs() << llvm::formatv(
           "rank {0}: peak of a step {1} ({2} bytes), of it state {3}; recomputed of a microbatch "
-          "{4} of traffic\n",
+          "{4} of traffic{5}\n",
           rank, memory::describeBytes(budget.peakBytes), budget.peakBytes,
-          memory::describeBytes(budget.stateBytes), memory::describeBytes(budget.time));
+          memory::describeBytes(budget.stateBytes), memory::describeBytes(budget.time),
+          budget.hostBytes ? ", offloaded " + memory::describeBytes(budget.hostBytes) : "");
     train::ProgramFunctions whole;
     whole.stages = outlined.stages;
     for (const train::SharedParameter &parameter : train::listSharedParameters(whole)) {

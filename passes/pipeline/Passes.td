@@ -71,6 +71,7 @@ def OutlineStages : Pass<"outline-stages", "::mlir::ModuleOp"> {
               clEnumValN(::cleave::backward::PartitionPolicy::Budget, "budget", "as much as 'memory' allows on each rank"))}]>,
     Option<"memory", "memory", "std::string", "\"\"",
            "with policy=budget: that of a rank for a whole step, such as 80GiB">,
+    Option<"offloads", "offload", "bool", "false", "with policy=budget: saved values may wait in host memory">,
     Option<"lowered", "lowered", "bool", "false", "with policy=budget: the stages will be lowered by --lower-to-exec">,
     Option<"schedule", "schedule", "std::string", "\"1f1b\"",
            "with policy=budget: the schedule whose ranks have the memory; its backwards are whole">,
@@ -92,7 +93,7 @@ def OutlineStages : Pass<"outline-stages", "::mlir::ModuleOp"> {
     Statistic<"numStages", "stages", "stages created">,
     Statistic<"numCrossing", "crossing values", "values and gradients that cross, counted once per boundary">
   ];
-  let dependentDialects = ["::cleave::train::TrainDialect"];
+  let dependentDialects = ["::cleave::dist::DistDialect", "::cleave::train::TrainDialect"];
 }
 
 def BuildSchedule : Pass<"build-schedule", "::mlir::ModuleOp"> {

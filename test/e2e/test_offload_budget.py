@@ -6,6 +6,7 @@ import subprocess
 
 import cleave_run  # noqa: F401
 import pytest
+from pipelines import write_batch
 
 
 class Budgets:
@@ -117,7 +118,7 @@ def test_offloading_needs_less(name, lowered, program, budgets):
     _, chosen = budgets(path, least, lowered=lowered)
     assert chosen["step_peak_bytes"] == least and chosen["offload_bytes"] > 0
     _, nothing, errors = budgets.try_partition(path, least - 1, lowered=lowered)
-    assert nothing is None and f"whatever is recomputed or offloaded, is" in errors and f"({least} bytes)" in errors
+    assert nothing is None and "whatever is recomputed or offloaded, is" in errors and f"({least} bytes)" in errors
 
 
 def test_lowered_programs_use_what_is_planned(program, budgets, cleave_run, tmp_path):
@@ -149,3 +150,54 @@ def test_explained(program, budgets):
     assert re.search(r"^each microbatch offloads [\d.]+ KiB$", text, re.M)
     assert all(value["type"].startswith("!dist.host<") == value["offloaded"] for value in explained["saved"])
     assert len(re.findall(r"= dist\.offload ", output.read_text())) == len(on_host)
+
+
+def planned_by_rank(cleave_run, path):
+    """Bytes in host memory."""
+    parts = cleave_run.succeed(path, "--dry-run").split("memory of rank ")[1:]
+    found = [re.search(r"^  peak in host memory .* (\d+)$", part, re.M) for part in parts]
+    return [int(each[1]) if each else 0 for each in found]
+
+
+STAGES = re.compile(r"^rank \d+: peak of a step .* \((\d+) bytes\), of it state .* of traffic(, offloaded .*)?$", re.M)
+SCHEDULE = "schedule=1f1b ranks=2 microbatches=4"
+
+
+@pytest.mark.parametrize("lowered", ["false", "true"])
+def test_by_rank_of_a_pipeline(lowered, program, build_dir, cleave_run, tmp_path):
+    """A rank has its microbatches in flight on the host, too; a budget that fits with offloading alone."""
+    spec, path = program("llama")
+
+    def outline(memory, offload):
+        staged = tmp_path / f"{memory}.{offload}.mlir"
+        result = subprocess.run(
+            [build_dir / "bin" / "cleave-opt", path,
+             f"--outline-stages=count=2 balance=cost policy=budget memory={memory} lowered={lowered} offload={offload} "
+             f"explain=true {SCHEDULE}", f"--build-schedule={SCHEDULE}", "--insert-p2p", "--verify-schedule",
+             *["--lower-to-exec"] * (lowered == "true"), "-o", staged], capture_output=True, text=True)  # fmt: skip
+        if result.returncode == 0 and not staged.with_suffix(".safetensors").exists():
+            staged.with_suffix(".safetensors").symlink_to(path.with_suffix(".safetensors"))
+        return staged, STAGES.findall(result.stderr), result.stderr
+
+    def least(offload):
+        memory = 1
+        while "cannot do" in (errors := outline(memory, offload)[2]):
+            memory = int(re.search(r"needs .* \((\d+) bytes\)", errors)[1])
+        return memory
+
+    everything, most, _ = outline("1TiB", "true")
+    assert not any(offloaded for _, offloaded in most)
+    with_offloading = least("true")
+    assert with_offloading < least("false")
+    staged, planned, _ = outline(with_offloading, "true")
+    assert any(offloaded for _, offloaded in planned) and "dist.reload" in staged.read_text()
+    dry = [int(peak) for peak in re.findall(r"^  peak of a step .* (\d+)$", cleave_run.succeed(staged, "--dry-run"), re.M)]
+    assert dry == pytest.approx([int(peak) for peak, _ in planned], rel=0.02 if lowered == "true" else 0)
+    batch = write_batch(spec, tmp_path / "batch.safetensors")
+    # The tolerance is 0.
+    cleave_run.succeed(everything, "--against", staged, "--inputs", batch, "--seed", 3)
+    data, metrics = tmp_path / "text", tmp_path / "metrics.jsonl"
+    data.write_bytes(bytes(range(32, 127)) * 40)
+    cleave_run.succeed(staged, "--ranks", 2, "--ranks-as", "processes", "--steps", 2, "--data", f"text:{data}", "--metrics", metrics)
+    for row in map(json.loads, metrics.read_text().splitlines()):
+        assert row["host_bytes"] == planned_by_rank(cleave_run, staged)[0]

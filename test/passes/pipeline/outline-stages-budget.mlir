@@ -25,7 +25,7 @@
 
 // SMALL: error: cannot do with 1000 B of memory: rank 0 of schedule '1f1b' needs 2.2 KiB (2304 bytes) even if all that helps is recomputed; of these 256 B are parameters, 256 B are inputs, and 1.8 KiB are values of microbatches
 // NONE: error: expects an amount of memory with policy=budget, such as memory=80GiB; found ''
-// POLICY: error: expects 'memory', 'lowered', 'schedule', 'ranks', 'microbatches' and 'topology' with policy=budget only
+// POLICY: error: expects 'memory', 'offload', 'lowered', 'schedule', 'ranks', 'microbatches' and 'topology' with policy=budget only
 // HALVES: error: expects a schedule of whole backwards with policy=budget: what the halves of split ones hold is not planned; found 'zb-h1'
 // SCHEDULE: error: unknown schedule 'none'; known schedules: gpipe
 // RANKS: error: expects from 0 to 65536 for 'ranks', found -2
