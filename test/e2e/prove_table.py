@@ -1,4 +1,5 @@
-"""Proves models on meshes, as test/e2e/placement_cases.py lays them out; writes bench/results/proof.md.
+"""Proves models on meshes, as test/e2e/placement_cases.py lays them out, and the pipelines that the documents print; writes
+bench/results/proof.md.
 
     python test/e2e/prove_table.py --folder /tmp/programs --out bench/results/proof.md [--models llama] [--meshes "dp2;tp2"]
 
@@ -19,6 +20,7 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS / "python"))
 import cleave_path  # noqa: E402,F401
 
+import documented_proofs  # noqa: E402
 import placement_cases as cases  # noqa: E402
 
 import cleave  # noqa: E402
@@ -70,6 +72,9 @@ class Runner:
         local = self.local(program, model, mesh)
         if not local:
             return Outcome(model, mesh, "refused")
+        return self.prove(program, local, model, mesh)
+
+    def prove(self, program, local, model, mesh):
         start = time.monotonic()
         result = subprocess.run(
             [self.build / "bin" / "cleave-prove", program, local, "--json", "--execute=false"],
@@ -81,6 +86,17 @@ class Runner:
         why = answer.get("reason", findings[0].get("op", "") if findings else "")
         return Outcome(model, mesh, answer["answer"], why, answer["results"], len(findings), seconds)
 
+    def run_document(self, where):
+        """The pipeline that a document prints there, on the model of documented_proofs."""
+        program = self.program(documented_proofs.MODEL, False)
+        if documented_proofs.starts_forward(where):
+            forward = self.folder / "forward"
+            program = next(forward.glob("*.mlir"), None) or documented_proofs.export_forward(forward)
+        folder = self.folder / "documents" / where.replace(":", "_")
+        folder.mkdir(parents=True, exist_ok=True)
+        whole, part = documented_proofs.make_programs(self.build, where, program, folder)
+        return self.prove(whole, part, documented_proofs.MODEL, where)
+
 
 def describe(outcome):
     if outcome.answer == "proved":
@@ -90,7 +106,30 @@ def describe(outcome):
     return f"{outcome.answer}: {outcome.failed} of {outcome.results}"
 
 
-def page(outcomes):
+def documents(outcomes):
+    """The section of documented pipelines."""
+    lines = [
+        "",
+        "## Pipelines of the documents",
+        "",
+        f"Every command line of cleave-opt in the README and docs/, on `{documented_proofs.MODEL}`, without what lowers programs to executables "
+        "(`--verify-exec` checks that) and without those with `--sync-gradients`, which [are not proved](../../docs/proof.md#what-is-proved-today). Where a document places nothing, the plan is "
+        "`fsdp2`, or `cp2`. `--clip-gradients` and `--autodiff` are in the program for one device, too.",
+        "",
+        f"{sum(o.answer == 'proved' for o in outcomes)} of {len(outcomes)} are proved.",
+        "",
+        "| document | pipeline | results | |",
+        "| --- | --- | ---: | --- |",
+    ]
+    for outcome in outcomes:
+        name = outcome.mesh.split(":")[0]
+        path = "README.md" if name == "README" else f"docs/{name}.md"
+        options = " ".join(documented_proofs.options_of(outcome.mesh))
+        lines.append(f"| {path} | {f'`{options}`' if options else 'only what lowers'} | {outcome.results} | {describe(outcome)} |")
+    return lines
+
+
+def page(outcomes, documented=()):
     models = [model for model in cases.MODELS if any(o.model == model for o in outcomes)]
     by = {(o.model, o.mesh): o for o in outcomes}
     asked = [o for o in outcomes if o.answer != "refused"]
@@ -115,11 +154,12 @@ def page(outcomes):
     for outcome in outcomes:
         if outcome.answer == "unknown":
             groups.setdefault((outcome.mesh, outcome.why), []).append(outcome.model)
-    if not groups:
-        return "\n".join(lines) + "\n"
-    lines += ["", "Unknown, with the first op that has no counterpart, or the reason:", ""]
-    lines += ["| mesh | models | op or reason |", "| --- | --- | --- |"]
-    lines += [f"| {mesh} | {', '.join(names)} | {why} |" for (mesh, why), names in groups.items()]
+    if groups:
+        lines += ["", "Unknown, with the first op that has no counterpart, or the reason:", ""]
+        lines += ["| mesh | models | op or reason |", "| --- | --- | --- |"]
+        lines += [f"| {mesh} | {', '.join(names)} | {why} |" for (mesh, why), names in groups.items()]
+    if documented:
+        lines += documents(documented)
     return "\n".join(lines) + "\n"
 
 
@@ -128,6 +168,7 @@ def main():
     parser.add_argument("--build", default=os.environ.get("CLEAVE_BUILD", TESTS.parent / "build"))
     parser.add_argument("--models", default=",".join(cases.MODELS))
     parser.add_argument("--meshes", default=";".join(cases.MESHES), help="separated by ;")
+    parser.add_argument("--documents", action=argparse.BooleanOptionalAction, default=True, help="pipelines of the documents, too")
     parser.add_argument("--folder", required=True)
     parser.add_argument("--out")
     options = parser.parse_args()
@@ -137,8 +178,12 @@ def main():
         for mesh in options.meshes.split(";"):
             outcomes.append(runner.run(model, mesh.strip()))
             print(f"{model:16} {mesh:14} {describe(outcomes[-1])} {outcomes[-1].why}", flush=True)
+    documented = []
+    for where in documented_proofs.RECIPES if options.documents else ():
+        documented.append(runner.run_document(where))
+        print(f"{where:31} {describe(documented[-1])} {documented[-1].why}", flush=True)
     if options.out:
-        pathlib.Path(options.out).write_text(page(outcomes))
+        pathlib.Path(options.out).write_text(page(outcomes, documented))
 
 
 if __name__ == "__main__":

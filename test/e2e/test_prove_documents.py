@@ -1,44 +1,17 @@
 """Every pipeline of cleave-opt that the documents print is proved on an exported GPT that is placed first, where the document
 places none: what it leaves, of one function or of stages by their schedule, is the step of one device."""
 
-import dataclasses
 import json
-import pathlib
 import subprocess
 
-import documented
-import placement_cases as cases
+import documented_proofs
 import pytest
-from matrix_runs import placed
-from training import ENVIRONMENT, MODELS
-
-import cleave
-from cleave import ContextParallel, DataParallel, Plan
-
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-# Without types, gradients are reduced by roles: the statement is about a step of as many batches as ranks.
-RECIPES = {recipe.where: recipe for recipe in documented.recipes(SOURCE) if not recipe.asks_for("sync-gradients")}
-# The executable forms are checked against what they were lowered from.
-LOWERS = ("--fuse-kernels", "--compile-kernels", "--lower-to-exec")
-# What changes the step on purpose is in the program for one device, too.
-CHANGES = ("--clip-gradients", "--autodiff")
-MODEL = "gpt_untied"
-
-
-def named(options, names):
-    return [option for option in options if option.split("=")[0] in names]
-
-
-def plan_for(options):
-    if "--sequence-major=batch-shards=2" in options:
-        return Plan({"dp": 2, "cp": 2}, [("", DataParallel()), ("", ContextParallel())])
-    return cases.plan(MODEL, "cp2" if "--sequence-major" in options else "fsdp2")
+from documented_proofs import MODEL, RECIPES
 
 
 @pytest.fixture(scope="module")
 def forward_only(tmp_path_factory):
-    spec = dataclasses.replace(MODELS[MODEL](), gradients=False)
-    return cleave.export_spec(spec, tmp_path_factory.mktemp("forward"))
+    return documented_proofs.export_forward(tmp_path_factory.mktemp("forward"))
 
 
 def test_recipes_are_found():
@@ -50,21 +23,8 @@ def test_recipes_are_found():
 
 @pytest.mark.parametrize("where", RECIPES)
 def test_documented_pipeline(build_dir, model, forward_only, tmp_path, where):
-    options = [option for option in RECIPES[where].options if option not in named(RECIPES[where].options, LOWERS)]
-    program = forward_only if "--autodiff" in options else model(MODEL).program
-    whole, part = tmp_path / "whole.mlir", tmp_path / "part.mlir"
-
-    def opt(output, passes):
-        made = subprocess.run(
-            [build_dir / "bin" / "cleave-opt", program, *passes, "-o", output],
-            capture_output=True, text=True, env=ENVIRONMENT, timeout=120, cwd=tmp_path,
-        )  # fmt: skip
-        assert made.returncode == 0, made.stderr
-
-    opt(whole, named(options, CHANGES))
-    passes = placed(options, plan_for(options).write(tmp_path / "plan.json"))
-    # Documents name files from the root.
-    opt(part, [option.replace("=examples/", f"={SOURCE}/examples/") for option in passes])
+    program = forward_only if documented_proofs.starts_forward(where) else model(MODEL).program
+    whole, part = documented_proofs.make_programs(build_dir, where, program, tmp_path)
     answer = subprocess.run(
         [build_dir / "bin" / "cleave-prove", whole, part, "--json", "--execute=false"],
         capture_output=True, text=True, timeout=120,
