@@ -132,7 +132,7 @@ private:
   size_t numFirstTerms = 0;
   /// The digits of the rank's places on all axes.
   llvm::SmallVector<Var> places;
-  KnownBounds known;
+  KnownTerms known;
 
   /// The operands of an op over the digits of its rule's factors.
   struct Factors {

@@ -43,9 +43,9 @@ Rational Terms::contentOf(ArrayRef<const Meaning *> meanings) {
   return total < Rational(0) ? -content : content;
 }
 
-bool Terms::isWhole(const Reference &reference) const {
+bool Terms::isWhole(ArrayRef<Index> indices, ArrayRef<int64_t> sizes) const {
   SmallVector<Var> seen;
-  return llvm::all_of(llvm::zip(reference.indices, terms[reference.term].sizes), [&](auto entry) {
+  return llvm::all_of(llvm::zip(indices, sizes), [&](auto entry) {
     auto [index, size] = entry;
     SmallVector<Index::Part, 4> parts(index.getParts());
     llvm::sort(parts, [](const auto &a, const auto &b) { return a.coefficient < b.coefficient; });
@@ -114,15 +114,11 @@ Meaning Terms::fold(Meaning meaning) {
 /// The normal form of a sum of one that is folded and of a few whose terms come later. Nothing if
 /// it is another one.
 std::optional<Meaning> Terms::addToFolded(const Meaning &meaning) {
-  const Summand *folded = nullptr;
-  Meaning added;
-  for (const Summand &summand : meaning)
-    if (!folded && isFolded(summand))
-      folded = &summand;
-    else
-      added.push_back(summand);
-  if (!folded || folded->coefficient == Rational(0))
+  auto folded = llvm::find_if(meaning, [&](const Summand &summand) { return isFolded(summand); });
+  if (folded == meaning.end() || folded->coefficient == Rational(0))
     return std::nullopt;
+  Meaning added(meaning.begin(), folded);
+  added.insert(added.end(), std::next(folded), meaning.end());
   added = flatten(std::move(added));
   if (added.empty())
     return Meaning{*folded};

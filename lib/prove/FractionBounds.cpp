@@ -7,7 +7,7 @@ using llvm::SmallVector;
 using llvm::StringRef;
 
 Bounds Fractions::boundsOf(TermId id) {
-  if (auto found = known.find(id); found != known.end())
+  if (auto found = known.bounds.find(id); found != known.bounds.end())
     return found->second;
   const Term &term = terms.get(id);
   Bounds bounds, all;
@@ -83,7 +83,7 @@ Bounds Fractions::boundsOf(TermId id) {
         bounds = {false, false};
     }
   }
-  known[id] = bounds;
+  known.bounds[id] = bounds;
   return bounds;
 }
 
@@ -102,11 +102,26 @@ bool Fractions::isNotNegative(const Summand &summand, bool strictly) {
   if (!(summand.coefficient > Rational(0)))
     return false;
   const Term &term = terms.get(summand.reference.term);
-  const Core core = term.core;
   if (term.kind == Term::Kind::Leaf)
-    return core.key == "one";
+    return term.core.key == "one";
   if (term.kind != Term::Kind::Op || !term.readSizes.empty())
     return false;
+  // What holds at all places holds at each; what does not may still hold at some.
+  bool isWhole = terms.isWhole(summand.reference);
+  auto &signs = known.signs[strictly];
+  auto found = signs.find(summand.reference.term);
+  if (found != signs.end() && (found->second || isWhole))
+    return found->second;
+  bool holds = isMadeNotNegative(summand, strictly);
+  if (isWhole)
+    signs[summand.reference.term] = holds;
+  return holds;
+}
+
+/// The same, by the operands of the op.
+bool Fractions::isMadeNotNegative(const Summand &summand, bool strictly) {
+  const Term &term = terms.get(summand.reference.term);
+  const Core &core = term.core;
   auto isFactor = [&](const Meaning &factor) {
     return strictly ? isPositive(factor)
                     : llvm::all_of(terms.partsOf(factor), [&](const Summand &part) {
@@ -178,12 +193,19 @@ bool Fractions::isPositive(const Meaning &whole) {
 bool Fractions::vanishesWith(const Meaning &value, const Meaning &whole) {
   if (!isNotNegative(whole) || !boundsOf(value).isReal())
     return false;
+  SmallVector<size_t> codes;
+  for (const Summand &other : whole)
+    codes.push_back(likenessOf(other, terms.variables));
   auto isPart = [&](Summand summand) {
     Meaning part = terms.normalize({std::move(summand)});
     if (part.size() != 1)
       return false;
     part[0].coefficient = Rational(1);
-    return llvm::any_of(whole, [&](Summand other) {
+    size_t code = likenessOf(part[0], terms.variables);
+    return llvm::any_of(llvm::zip(codes, whole), [&](auto entry) {
+      if (std::get<0>(entry) != code)
+        return false;
+      Summand other = std::get<1>(entry);
       other.coefficient = Rational(1);
       return terms.areEqual(part, {other});
     });

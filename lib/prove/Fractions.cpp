@@ -21,6 +21,17 @@ Meaning Fractions::operandOf(const Summand &summand) {
   return terms.getOperands(summand.reference)[0];
 }
 
+bool Fractions::areEqual(const Meaning &left, const Meaning &right) {
+  auto likeness = [&](const Meaning &meaning) {
+    size_t code = 0;
+    for (const Summand &summand : meaning)
+      code += likenessOf(summand, terms.variables);
+    return code;
+  };
+  return left.size() == right.size() && likeness(left) == likeness(right) &&
+         terms.areEqual(left, right);
+}
+
 //===----------------------------------------------------------------------===//
 // Products and fractions
 //===----------------------------------------------------------------------===//
@@ -51,7 +62,7 @@ void Fractions::factorize(const Meaning &value, Monomial &result, bool isBelow) 
                                  : result.coefficient * summand.coefficient;
     llvm::append_range(result.guards, summand.guards);
     const Term &term = terms.get(summand.reference.term);
-    const Core core = term.core;
+    const Core &core = term.core;
     if (core.key == "one" && term.kind == Term::Kind::Leaf)
       return;
     if (term.kind == Term::Kind::Op && core.isProduct && term.readSizes.empty()) {
@@ -87,8 +98,8 @@ void Fractions::factorize(const Meaning &value, Monomial &result, bool isBelow) 
       SmallVector<unsigned> at;
       if (isScale(terms, factor))
         for (const Monomial &part : parts) {
-          auto found = llvm::find_if(
-              part.above, [&](const Meaning &other) { return terms.areEqual(factor, other); });
+          auto found = llvm::find_if(part.above,
+                                     [&](const Meaning &other) { return areEqual(factor, other); });
           if (found == part.above.end())
             break;
           at.push_back(found - part.above.begin());
@@ -121,7 +132,7 @@ bool Fractions::isShareOfNothing(const Monomial &monomial, unsigned below, unsig
       !hasTag(divisor[0], Core::Tag::OrOne))
     return false;
   Meaning whole = operandOf(divisor[0]);
-  if (!terms.areEqual(monomial.above[above], whole))
+  if (!areEqual(monomial.above[above], whole))
     return false;
   bool vanishes = false;
   for (auto [i, factor] : llvm::enumerate(monomial.above)) {
@@ -138,7 +149,7 @@ void Fractions::cancel(Monomial &monomial) {
     bool isGone = false;
     for (unsigned j = 0; j < above.size() && !isGone; ++j) {
       const Meaning &factor = above[j];
-      if (terms.areEqual(factor, below[i])) {
+      if (areEqual(factor, below[i])) {
         isGone = isPositive(below[i]);
       } else if (isShareOfNothing(monomial, i, j)) {
         isGone = true;
@@ -154,7 +165,7 @@ void Fractions::cancel(Monomial &monomial) {
             continue;
           const Case there{guard};
           Meaning whole = within(terms, below[i], there);
-          isGone = terms.areEqual(within(terms, factor, there), whole) && isPositive(whole);
+          isGone = areEqual(within(terms, factor, there), whole) && isPositive(whole);
           if (isGone)
             monomial.guards.push_back(guard);
         }
@@ -183,7 +194,10 @@ Meaning Fractions::multiplyAll(ArrayRef<Meaning> factors) {
 
 Meaning Fractions::build(Monomial monomial) {
   Meaning above = multiplyAll(monomial.above);
-  limitTo(above, monomial.guards);
+  if (!monomial.guards.empty()) {
+    limitTo(above, monomial.guards);
+    above = terms.normalize(std::move(above));
+  }
   above = terms.scale(std::move(above), monomial.coefficient);
   if (monomial.below.empty())
     return above;
@@ -259,7 +273,7 @@ Meaning Fractions::sum(Meaning value) {
     limitTo(above, Case(summand.guards.begin(), summand.guards.end()));
     above = terms.normalize(std::move(above));
     auto *same = llvm::find_if(
-        shares, [&](const auto &share) { return terms.areEqual(share.second, operands[1]); });
+        shares, [&](const auto &share) { return areEqual(share.second, operands[1]); });
     if (same == shares.end()) {
       shares.push_back({std::move(above), std::move(operands[1])});
       continue;
@@ -357,7 +371,7 @@ Meaning Fractions::logarithm(const Meaning &value) {
   if (powers.empty())
     return plain(value);
   Meaning rest = build(std::move(monomial));
-  if (!terms.areEqual(rest, terms.number(Rational(1))))
+  if (!areEqual(rest, terms.number(Rational(1))))
     llvm::append_range(powers, plain(rest));
   return terms.normalize(std::move(powers));
 }

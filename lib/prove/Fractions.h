@@ -17,6 +17,8 @@
 
 #include "mlir/IR/Types.h"
 
+#include <array>
+
 namespace cleave::prove {
 
 /// Of a term, whether it is never -inf, and never inf, where arguments are numbers.
@@ -25,12 +27,16 @@ struct Bounds {
   bool isReal() const { return low && high; }
 };
 /// What is known of terms.
-using KnownBounds = llvm::DenseMap<TermId, Bounds>;
+struct KnownTerms {
+  llvm::DenseMap<TermId, Bounds> bounds;
+  /// Whether, wherever they are taken, they are not below 0; and whether they are above.
+  std::array<llvm::DenseMap<TermId, bool>, 2> signs;
+};
 
 class Fractions {
 public:
   /// Of elements of this type; `places` are the digits of ranks' places.
-  Fractions(Terms &terms, mlir::Type element, llvm::ArrayRef<Var> places, KnownBounds &known)
+  Fractions(Terms &terms, mlir::Type element, llvm::ArrayRef<Var> places, KnownTerms &known)
       : terms(terms), element(element), places(places), known(known) {}
 
   Meaning exponential(const Meaning &value);
@@ -61,7 +67,7 @@ private:
   Terms &terms;
   mlir::Type element;
   llvm::ArrayRef<Var> places;
-  KnownBounds &known;
+  KnownTerms &known;
 
   /// A product of factors above and below, where conditions hold.
   struct Monomial {
@@ -74,7 +80,10 @@ private:
   /// The only operand of an op.
   Meaning operandOf(const Summand &summand);
   Bounds boundsOf(TermId id);
+  /// Whether both are one value, of two in their normal form: others are alike then.
+  bool areEqual(const Meaning &left, const Meaning &right);
   bool isNotNegative(const Summand &summand, bool strictly);
+  bool isMadeNotNegative(const Summand &summand, bool strictly);
   bool isPositive(const Summand &summand) { return isNotNegative(summand, /*strictly=*/true); }
   bool isSomewhere(const Summand &summand) const;
   void factorize(const Meaning &value, Monomial &result, bool isBelow);

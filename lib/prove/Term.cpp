@@ -135,23 +135,27 @@ bool Terms::isLate() {
   return late;
 }
 
-/// The same for summands that are alike, in whatever order they name their digits.
-static llvm::hash_code likenessOf(const Summand &summand, const Variables &variables) {
+static uint64_t mix(uint64_t code, uint64_t more) {
+  code = (code ^ more) * 0x9ddfea08eb382d69;
+  return code ^ (code >> 29);
+}
+
+size_t cleave::prove::likenessOf(const Summand &summand, const Variables &variables) {
   auto hash = [&](const Index &index) {
-    size_t parts = 0;
+    uint64_t parts = 0;
     for (const Index::Part &part : index.getParts()) {
       bool isBound = llvm::is_contained(summand.bound, part.var);
       int64_t digit = isBound ? variables.getSize(part.var) : part.var;
-      parts += llvm::hash_combine(part.coefficient, isBound, digit);
+      parts += mix(mix(2 * digit + isBound, part.coefficient), 1);
     }
-    return llvm::hash_combine(parts, index.getConstant());
+    return mix(parts, index.getConstant());
   };
-  size_t guards = 0;
+  uint64_t guards = 0;
   for (const Guard &guard : summand.guards)
-    guards += llvm::hash_combine(hash(guard.index), guard.low, guard.high);
-  llvm::hash_code code = llvm::hash_combine(summand.reference.term, guards);
+    guards += mix(mix(hash(guard.index), guard.low), guard.high);
+  uint64_t code = mix(summand.reference.term, guards);
   for (const Index &index : summand.reference.indices)
-    code = llvm::hash_combine(code, hash(index));
+    code = mix(code, hash(index));
   return code;
 }
 
@@ -166,6 +170,8 @@ void Terms::combine(Meaning &meaning) {
   llvm::SmallDenseMap<size_t, unsigned> counts;
   for (const Summand &summand : meaning)
     ++counts[codes.emplace_back(likenessOf(summand, variables))];
+  if (counts.size() == meaning.size())
+    return;
   llvm::StringMap<unsigned> places;
   Meaning combined;
   for (auto [code, summand] : llvm::zip(codes, meaning)) {
@@ -237,6 +243,7 @@ void Terms::combinePositions(Meaning &meaning) {
 
 Meaning Terms::flatten(Meaning meaning) {
   Meaning result;
+  result.reserve(meaning.size());
   for (Summand &summand : meaning)
     normalizeSummand(std::move(summand), result);
   combine(result);
@@ -278,18 +285,39 @@ Meaning Terms::add(Meaning left, const Meaning &right) {
 }
 
 Meaning Terms::scale(Meaning meaning, const Rational &factor) {
+  if (isSame(factor, Rational(1)))
+    return meaning;
   for (Summand &summand : meaning)
     summand.coefficient *= factor;
-  return normalize(std::move(meaning));
+  // Only a multiple of a place has another normal form.
+  bool hasPlaces = llvm::any_of(
+      meaning, [&](const Summand &summand) { return summand.reference.term == identity; });
+  return factor.num == 0 || hasPlaces ? normalize(std::move(meaning)) : meaning;
+}
+
+/// Whether both are written alike, with the same digits.
+static bool isWrittenAlike(const Summand &a, const Summand &b) {
+  return a.reference.term == b.reference.term && isSame(a.coefficient, b.coefficient) &&
+         a.bound == b.bound && a.reference.indices == b.reference.indices &&
+         llvm::equal(a.guards, b.guards, [](const Guard &own, const Guard &other) {
+           return own.low == other.low && own.high == other.high && own.index == other.index;
+         });
 }
 
 bool Terms::areEqual(const Meaning &left, const Meaning &right) {
-  if (left.size() == 1 && right.size() == 1 && isFolded(left[0]) && isFolded(right[0]) &&
-      left[0].coefficient == right[0].coefficient &&
-      left[0].reference.term == right[0].reference.term &&
-      left[0].reference.indices == right[0].reference.indices)
+  if (llvm::equal(left, right, isWrittenAlike))
     return !late;
-  Meaning difference = right;
+  // A single value that is not a sum has one form.
+  auto isFinal = [&](const Meaning &meaning) {
+    TermId term = meaning.size() == 1 ? meaning[0].reference.term : identity;
+    return term != identity && term != one && terms[term].kind != Term::Kind::Sum &&
+           meaning[0].bound.empty() && !isPartOfParts(meaning[0].reference);
+  };
+  if (isFinal(left) && isFinal(right) && left[0].reference.term != right[0].reference.term)
+    return false;
+  Meaning difference;
+  difference.reserve(left.size() + right.size());
+  llvm::append_range(difference, right);
   for (Summand &summand : difference)
     summand.coefficient = -summand.coefficient;
   llvm::append_range(difference, left);
@@ -312,10 +340,39 @@ std::vector<Meaning> Terms::getOperands(const Reference &reference,
     if (read)
       read->push_back(fresh);
   }
+  // Operands are normal in the term's own digits.
+  bool isNormal = !arePieces && isWhole(ArrayRef(reference.indices).take_front(term.numKept),
+                                        ArrayRef(term.sizes).take_front(term.numKept));
   std::vector<Meaning> operands;
-  for (const Reference &operand : term.operands)
-    operands.push_back(normalize(instantiate(operand, digits)));
+  operands.reserve(term.operands.size());
+  for (const Reference &operand : term.operands) {
+    Meaning meaning = instantiate(operand, digits);
+    if (!isNormal || !openNormal(meaning))
+      meaning = normalize(std::move(meaning));
+    operands.push_back(std::move(meaning));
+  }
   return operands;
+}
+
+/// Of the value of a term that is normal: its summands, if it is a short sum. False if more is
+/// needed.
+bool Terms::openNormal(Meaning &meaning) {
+  TermId term = meaning[0].reference.term;
+  if (term == identity || term == one)
+    return false;
+  if (terms[term].kind != Term::Kind::Sum || isFolded(meaning[0]))
+    return true;
+  if (!isWhole(meaning[0].reference))
+    return false;
+  Meaning parts;
+  unfold(meaning[0], parts);
+  if (llvm::any_of(parts, [&](const Summand &part) {
+        return terms[part.reference.term].kind == Term::Kind::Sum ||
+               part.reference.term == identity;
+      }))
+    return false;
+  meaning = std::move(parts);
+  return true;
 }
 
 std::optional<Index> Terms::asPosition(const Meaning &meaning) const {

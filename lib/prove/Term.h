@@ -40,7 +40,7 @@ using TermId = unsigned;
 /// `term` at an index for each of its digits.
 struct Reference {
   TermId term = 0;
-  llvm::SmallVector<Index, 4> indices;
+  llvm::SmallVector<Index, 6> indices;
 };
 
 /// 1 where `low <= index < high`, else 0.
@@ -75,6 +75,9 @@ struct Summand {
 using Meaning = std::vector<Summand>;
 void substitute(Summand &summand, const Substitution &substitution);
 void substitute(Meaning &meaning, const Substitution &substitution);
+/// The same for summands that are alike but for their coefficient, in whatever order they name the
+/// digits that they bind.
+size_t likenessOf(const Summand &summand, const Variables &variables);
 /// For each of `digits` the one of `others` that is used alike; nothing if there is none.
 std::optional<Substitution> matchDigits(llvm::ArrayRef<Var> digits, const Reference &reference,
                                         llvm::ArrayRef<Var> others, const Reference &other,
@@ -174,6 +177,7 @@ public:
   /// The sum over these digits.
   Meaning sum(Meaning meaning, llvm::ArrayRef<Var> bound);
   Meaning add(Meaning left, const Meaning &right);
+  /// Of a normal form, the normal form.
   Meaning scale(Meaning meaning, const Rational &factor);
   Meaning normalize(Meaning meaning);
   bool areEqual(const Meaning &left, const Meaning &right);
@@ -195,7 +199,9 @@ public:
 
   /// Whether each digit of the term takes all of its values, in order: then what is normal in the
   /// term's own digits is so at these.
-  bool isWhole(const Reference &reference) const;
+  bool isWhole(const Reference &reference) const {
+    return isWhole(reference.indices, terms[reference.term].sizes);
+  }
 
   const Term &get(TermId term) const { return terms[term]; }
   /// Terms that are made later have higher numbers.
@@ -283,7 +289,9 @@ private:
   };
   llvm::StringMap<KnownPart> knownParts;
   Meaning instantiate(const Reference &reference, const Substitution &digits);
+  bool isWhole(llvm::ArrayRef<Index> indices, llvm::ArrayRef<int64_t> sizes) const;
   bool isWholeSum(const Summand &summand) const;
+  bool openNormal(Meaning &meaning);
   bool isFolded(const Summand &summand) const;
   Meaning flatten(Meaning meaning);
   Summand asOne(Meaning meaning);
