@@ -3,6 +3,7 @@
 #include "lib/backward/ValueNumbering.h"
 
 #include "dialects/aten/ops/Call.h"
+#include "dialects/dist/Dist.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -52,6 +53,11 @@ static bool computes(Operation *op, unsigned result) {
 }
 
 void backward::ValueNumbering::addOp(Operation *op, OnRepeated onRepeated) {
+  // A copy is its value, on the host as on the device.
+  if (isa<dist::OffloadOp, dist::ReloadOp>(op)) {
+    numbers[op->getResult(0)] = numbers.lookup(op->getOperand(0));
+    return;
+  }
   std::vector<unsigned> operands;
   for (Value operand : op->getOperands())
     operands.push_back(numbers.lookup(operand));

@@ -2,6 +2,8 @@
 
 #include "lib/backward/VerifySplit.h"
 
+#include "dialects/dist/Dist.h"
+
 #include "lib/backward/GradientRoles.h"
 #include "lib/backward/GradientSlice.h"
 #include "lib/backward/ValueNumbering.h"
@@ -84,7 +86,8 @@ LogicalResult backward::verifySplit(const train::ProgramFunctions &program) {
     checked = diagnostic;
   });
   for (Operation &op : program.backwardWeight->getRegion(0).front())
-    if (op.hasAttr(train::kRecomputedAttrName) && !repeated.contains(&op))
+    if (op.hasAttr(train::kRecomputedAttrName) && !isa<dist::ReloadOp>(op) &&
+        !repeated.contains(&op))
       checked = op.emitError() << "is marked " << train::kRecomputedAttrName
                                << ", but neither forward nor backward_input computes it";
   return checked;

@@ -86,6 +86,19 @@ def test_computes_what_the_program_does(name, passes, program, opt, example, cle
                            "--inputs", example(spec), "--seed", 3, *check)  # fmt: skip
 
 
+@pytest.mark.parametrize("partition", [[SAVE_ALL], ["--partition-joint"]], ids=["save-all", "min-cut"])
+@pytest.mark.parametrize("name", ["gpt_dropout", "llama"])
+def test_split_before_or_after(name, partition, program, opt, example, cleave_run):
+    """What each half needs of the host, it reloads."""
+    spec, path = program(name)
+    before = opt(path, *partition, "--split-backward", OFFLOAD)
+    after = opt(path, *partition, OFFLOAD, "--split-backward", LOWER)
+    weight = after.read_text().split("@backward_weight")[1]
+    assert "dist.reload" in weight and "!dist.host<" in weight
+    cleave_run.succeed(before, "--against", after, "--weights", path.with_suffix(".safetensors"),
+                       "--inputs", example(spec), "--seed", 3)  # fmt: skip
+
+
 @pytest.mark.parametrize("split", [[], ["--split-backward"]], ids=["whole", "split"])
 def test_a_copy_is_proved_to_be_the_value(split, program, opt, build_dir):
     _, path = program("llama")
