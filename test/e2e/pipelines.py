@@ -10,6 +10,11 @@ from cleave import testing
 from safetensors.torch import save_file
 
 MICROBATCHES = 4
+# Those of several ranks.
+SCHEDULES = [
+    "gpipe", "looped-bfs", "1f1b", "interleaved-1f1b", "interleaved-zero-bubble", "zb-h1", "zb-h2", "zbv", "dualpipev",
+    "v-half", "v-min",
+]  # fmt: skip
 # Those that part the backward, and those with two stages a rank.
 SPLIT = {"interleaved-zero-bubble", "zb-h1", "zb-h2", "zbv", "dualpipev", "v-half", "v-min"}
 CHUNKED = {"looped-bfs", "interleaved-1f1b", "interleaved-zero-bubble"} | {

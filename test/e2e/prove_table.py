@@ -1,5 +1,5 @@
-"""Proves models on meshes, as test/e2e/placement_cases.py lays them out, and the pipelines that the documents print; writes
-bench/results/proof.md.
+"""Proves models on meshes, as test/e2e/placement_cases.py lays them out, with each schedule, and after the pipelines that the
+documents print; writes bench/results/proof.md.
 
     python test/e2e/prove_table.py --folder /tmp/programs --out bench/results/proof.md [--models llama] [--meshes "dp2;tp2"]
 
@@ -21,9 +21,14 @@ sys.path.insert(0, str(TESTS / "python"))
 import cleave_path  # noqa: E402,F401
 
 import documented_proofs  # noqa: E402
+import pipelines  # noqa: E402
 import placement_cases as cases  # noqa: E402
 
 import cleave  # noqa: E402
+
+
+# In stages on two ranks, by each schedule.
+PIPELINED = ["gpt_untied", "gpt_tied", "llama"]
 
 
 @dataclasses.dataclass
@@ -86,6 +91,13 @@ class Runner:
         why = answer.get("reason", findings[0].get("op", "") if findings else "")
         return Outcome(model, mesh, answer["answer"], why, answer["results"], len(findings), seconds)
 
+    def run_schedule(self, model, schedule):
+        program = self.program(model, False)
+        passes = pipelines.schedule_passes(schedule, 2)
+        staged = program.with_name(f"{schedule}.local.mlir")
+        subprocess.run([self.build / "bin" / "cleave-opt", program, *passes, "-o", staged], check=True, timeout=300)
+        return self.prove(program, staged, model, schedule)
+
     def run_document(self, where):
         """The pipeline that a document prints there, on the model of documented_proofs."""
         program = self.program(documented_proofs.MODEL, False)
@@ -104,6 +116,23 @@ def describe(outcome):
     if outcome.answer != "unknown" or not outcome.results:
         return outcome.answer
     return f"{outcome.answer}: {outcome.failed} of {outcome.results}"
+
+
+def schedules(outcomes):
+    """The section of schedules."""
+    by = {(o.model, o.mesh): o for o in outcomes}
+    lines = [
+        "",
+        "## Schedules",
+        "",
+        f"Two pipeline ranks and {pipelines.MICROBATCHES} microbatches; stages are of one device each.",
+        "",
+        "| schedule | " + " | ".join(PIPELINED) + " |",
+        "| --- |" + " --- |" * len(PIPELINED),
+    ]
+    for schedule in pipelines.SCHEDULES:
+        lines.append(f"| `{schedule}` | " + " | ".join(describe(by[model, schedule]) for model in PIPELINED) + " |")
+    return lines
 
 
 def documents(outcomes):
@@ -129,7 +158,7 @@ def documents(outcomes):
     return lines
 
 
-def page(outcomes, documented=()):
+def page(outcomes, documented=(), scheduled=()):
     models = [model for model in cases.MODELS if any(o.model == model for o in outcomes)]
     by = {(o.model, o.mesh): o for o in outcomes}
     asked = [o for o in outcomes if o.answer != "refused"]
@@ -158,6 +187,8 @@ def page(outcomes, documented=()):
         lines += ["", "Unknown, with the first op that has no counterpart, or the reason:", ""]
         lines += ["| mesh | models | op or reason |", "| --- | --- | --- |"]
         lines += [f"| {mesh} | {', '.join(names)} | {why} |" for (mesh, why), names in groups.items()]
+    if scheduled:
+        lines += schedules(scheduled)
     if documented:
         lines += documents(documented)
     return "\n".join(lines) + "\n"
@@ -168,7 +199,8 @@ def main():
     parser.add_argument("--build", default=os.environ.get("CLEAVE_BUILD", TESTS.parent / "build"))
     parser.add_argument("--models", default=",".join(cases.MODELS))
     parser.add_argument("--meshes", default=";".join(cases.MESHES), help="separated by ;")
-    parser.add_argument("--documents", action=argparse.BooleanOptionalAction, default=True, help="pipelines of the documents, too")
+    parser.add_argument("--pipelines", action=argparse.BooleanOptionalAction, default=True,
+                        help="schedules and pipelines of the documents, too")  # fmt: skip
     parser.add_argument("--folder", required=True)
     parser.add_argument("--out")
     options = parser.parse_args()
@@ -178,12 +210,14 @@ def main():
         for mesh in options.meshes.split(";"):
             outcomes.append(runner.run(model, mesh.strip()))
             print(f"{model:16} {mesh:14} {describe(outcomes[-1])} {outcomes[-1].why}", flush=True)
-    documented = []
-    for where in documented_proofs.RECIPES if options.documents else ():
-        documented.append(runner.run_document(where))
-        print(f"{where:31} {describe(documented[-1])} {documented[-1].why}", flush=True)
+    documented, scheduled = [], []
+    if options.pipelines:
+        scheduled = [runner.run_schedule(model, schedule) for model in PIPELINED for schedule in pipelines.SCHEDULES]
+        documented = [runner.run_document(where) for where in documented_proofs.RECIPES]
+    for outcome in (*scheduled, *documented):
+        print(f"{outcome.model:16} {outcome.mesh:24} {describe(outcome)} {outcome.why}", flush=True)
     if options.out:
-        pathlib.Path(options.out).write_text(page(outcomes, documented))
+        pathlib.Path(options.out).write_text(page(outcomes, documented, scheduled))
 
 
 if __name__ == "__main__":

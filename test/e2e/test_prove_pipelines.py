@@ -12,7 +12,7 @@ import placement_cases as cases
 import pytest
 from combinations_cover import seed
 from exported_models import MODELS
-from pipelines import pipelines, schedule_passes, write_batch  # noqa: F401: fixtures
+from pipelines import SCHEDULES, pipelines, schedule_passes, write_batch  # noqa: F401: fixtures
 
 MUTANTS = 24  # of each kind and program
 M = 3
@@ -50,7 +50,13 @@ def prove(build_dir):
 PIPELINES = [
     ("gpt_untied", "1f1b", 2), ("gpt_tied", "gpipe", 2), ("llama", "interleaved-1f1b", 2), ("gpt_dropout", "zb-h1", 2),
     ("gpt_untied", "zbv", 2), ("gpt_tied", "looped-bfs", 2), ("moe", "dualpipev", 1), ("gpt_tied", "v-half", 2),
+    ("llama", "interleaved-zero-bubble", 2), ("gpt_untied", "zb-h2", 2), ("gpt_dropout", "v-min", 2),
 ]  # fmt: skip
+
+
+def test_each_schedule_is_among_them(source_dir):
+    documented = re.findall(r"^\| `(\S+)`", (source_dir / "docs" / "schedules.md").read_text().split("## The schedules")[1], re.MULTILINE)
+    assert {schedule for _, schedule, _ in PIPELINES} == set(SCHEDULES) == set(documented) - {"offline"}
 
 
 @pytest.mark.parametrize("name, schedule, ranks", PIPELINES)
