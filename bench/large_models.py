@@ -338,7 +338,7 @@ def print_growth(key, depths):
         print("| --- |" + " ---: |" * (len(counts) + 1))
         for name, times in rows:
             power = "-"  # shorter times say nothing
-            if min(times) > 0.02:
+            if min(times) > 0.02 and counts[0] != counts[-1]:
                 power = f"{math.log(times[-1] / times[0]) / math.log(counts[-1] / counts[0]):.2f}"
             print(f"| {name} | " + " | ".join(f"{seconds:.2f}" for seconds in times) + f" | {power} |")
         print()
