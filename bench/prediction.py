@@ -254,6 +254,13 @@ def print_families(groups, others):
     return lines
 
 
+def compare(plans):
+    """Of each pair of measured and predicted seconds whose measured ones are more than 5 % apart: 1 where both are in
+    the same order, else -1."""
+    return [1 if (a[0] - b[0]) * (a[1] - b[1]) > 0 else -1 for a, b in itertools.combinations(plans, 2)
+            if abs(a[0] - b[0]) > 0.05 * min(a[0], b[0])]
+
+
 def ranking(rows, predictions):
     """Mean Kendall correlation over pairs more than 5 % apart, and how much slower than the fastest plan the one
     predicted fastest is, by groups of at least four plans of one model, batch and number of GPUs."""
@@ -271,8 +278,7 @@ def ranking(rows, predictions):
         for key, plans in groups.items():
             if key[0] != source or len(plans) < 4:
                 continue
-            signs = [1 if (a[0] - b[0]) * (a[1] - b[1]) > 0 else -1 for a, b in itertools.combinations(plans, 2)
-                     if abs(a[0] - b[0]) > 0.05 * min(a[0], b[0])]
+            signs = compare(plans)
             if signs:
                 taus.append(sum(signs) / len(signs))
                 agree += sum(signs)

@@ -13,11 +13,10 @@ puts it, with the date, into bench/results/ranking.md.
 import argparse
 import collections
 import datetime
-import itertools
 import pathlib
 
 import numpy
-from prediction import SOURCE, Bench, calibrate
+from prediction import SOURCE, Bench, calibrate, compare
 
 FAMILY = "vtrain_single"
 LEAST = 5  # plans of a combination
@@ -45,15 +44,9 @@ def kendall(rows, seconds):
     """Over all pairs of a group that were measured more than 5 % apart, as the page of predictions has it."""
     groups = collections.defaultdict(list)
     for row in rows:
-        groups[tuple(row[name] for name in ("layers", "hidden", "global_batch", "gpus"))].append(row)
-    signs = []
-    for plans in groups.values():
-        if len(plans) < 4:
-            continue
-        for a, b in itertools.combinations(plans, 2):
-            apart = float(a["step_time_s"]) - float(b["step_time_s"])
-            if abs(apart) > 0.05 * min(float(a["step_time_s"]), float(b["step_time_s"])):
-                signs.append(1 if apart * (seconds[a["id"]] - seconds[b["id"]]) > 0 else -1)
+        key = tuple(row[name] for name in ("layers", "hidden", "global_batch", "gpus"))
+        groups[key].append((float(row["step_time_s"]), seconds[row["id"]]))
+    signs = [sign for plans in groups.values() if len(plans) >= 4 for sign in compare(plans)]
     return sum(signs) / len(signs)
 
 

@@ -110,6 +110,10 @@ struct RankState {
   /// Gradients that add up, and those that do so in buckets.
   int64_t gradientBytes = 0, bucketBytes = 0;
 
+  /// All but gradients that are not in buckets.
+  int64_t getStateBytes() const {
+    return parameterBytes + bufferBytes + optimizerStateBytes + inputBytes + bucketBytes;
+  }
   /// Adds what the function needs; what another function of the rank needs, too, counts once.
   void add(mlir::func::FuncOp function);
 

@@ -36,10 +36,6 @@ public:
 
   RankState state;
   ArrayRef<unsigned> getStages() const { return stages; }
-  int64_t getStateBytes() const {
-    return state.parameterBytes + state.bufferBytes + state.optimizerStateBytes + state.inputBytes +
-           state.bucketBytes;
-  }
 
   /// Goes from the least time to the least memory, and stops where the rank fits: so what a smaller
   /// budget gets is further on, and needs no more. False if it never fits; then what was found with
@@ -47,9 +43,9 @@ public:
   bool choose() {
     for (unsigned stage : stages)
       move(stage, frontiers[stage].points.size() - 1);
-    int64_t least = getPeakBytes();
+    int64_t bytes = getPeakBytes(), least = bytes;
     std::vector<size_t> best = getChosen();
-    while (getPeakBytes() > budget.bytes) {
+    while (bytes > budget.bytes) {
       std::optional<unsigned> next = findCheapest();
       if (!next) {
         for (auto [stage, point] : llvm::zip_equal(stages, best))
@@ -57,7 +53,8 @@ public:
         return false;
       }
       move(*next, frontiers[*next].chosen - 1);
-      if (int64_t bytes = getPeakBytes(); bytes < least) {
+      bytes = getPeakBytes();
+      if (bytes < least) {
         least = bytes;
         best = getChosen();
       }
@@ -66,7 +63,7 @@ public:
   }
 
   RankBudget report() const {
-    RankBudget report{getPeakBytes(), getStateBytes()};
+    RankBudget report{getPeakBytes(), state.getStateBytes()};
     for (unsigned stage : stages) {
       const StageFrontier::Point &point = frontiers[stage].points[frontiers[stage].chosen];
       report.time += point.time;
@@ -82,7 +79,8 @@ public:
       arena = std::max(arena, peaks.arenaBytes);
       frames += peaks.frameBytes * frontiers[stage].inFlight;
     }
-    return getStateBytes() + state.gradientBytes + arena + frames + list.follow(memories).peakBytes;
+    return state.getStateBytes() + state.gradientBytes + arena + frames +
+           list.follow(memories).peakBytes;
   }
 
 private:
@@ -195,7 +193,7 @@ static void reportMinimum(const RankChoice &choice, unsigned rank, const StageBu
   list(state.optimizerStateBytes, "optimizer state");
   list(state.inputBytes, "inputs");
   list(state.gradientBytes, "gradients");
-  int64_t values = least - choice.getStateBytes() - state.gradientBytes;
+  int64_t values = least - state.getStateBytes() - state.gradientBytes;
   error << (values < least ? "and " : "all, ") << memory::describeBytes(values)
         << " are values of microbatches";
 }

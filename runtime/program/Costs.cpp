@@ -1,6 +1,7 @@
 //===- Costs.cpp - memory, ops and communication of a program ----------------===//
 
 #include "cleave/Session.h"
+#include "dialects/dist/Dist.h"
 #include "lib/memory/MemoryPlan.h"
 #include "lib/memory/StepMemory.h"
 #include "runtime/program/MicrobatchFrames.h"
@@ -114,6 +115,8 @@ static Microbatches planMicrobatches(const Program::Impl &impl, int64_t microbat
 /// The peak of what is offloaded.
 static int64_t planHost(const Program::Impl &impl, int64_t microbatches,
                         WeightGradients weightGradients) {
+  if (!impl.contains<cleave::dist::OffloadOp>())
+    return 0;
   ProgramCosts ofHost;
   int64_t peak = planMicrobatches(impl, microbatches, weightGradients, Space::Host, ofHost).peak;
   for (const PhaseFunction &part : impl.phaseFunctions) {

@@ -8,6 +8,7 @@
 #include "runtime/program/ProgramSchedule.h"
 
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include <array>
 
@@ -60,6 +61,14 @@ public:
   bool isTyped = false;
 
   const Signature &signature(Phase phase) const { return signatures[size_t(phase)]; }
+  /// Whether one of the functions has such an op.
+  template <typename Op> bool contains() const {
+    return llvm::any_of(phaseFunctions, [](const PhaseFunction &part) {
+      return mlir::func::FuncOp(part.function)
+          .walk([](Op) { return mlir::WalkResult::interrupt(); })
+          .wasInterrupted();
+    });
+  }
 };
 
 /// Reads names, roles, types and the mesh from the verified module into `impl`, as they are for the

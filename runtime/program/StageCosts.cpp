@@ -1,6 +1,7 @@
 //===- StageCosts.cpp - what each rank of a schedule needs --------------------===//
 
 #include "cleave/Session.h"
+#include "dialects/dist/Dist.h"
 #include "lib/pipeline/RankMemory.h"
 #include "runtime/program/MicrobatchFrames.h"
 #include "runtime/program/ProgramImpl.h"
@@ -18,7 +19,7 @@ using schedule::Action;
 using schedule::ActionKind;
 
 namespace {
-/// The stages in both memories.
+/// The stages in the device's memory, and in the host's if they use it.
 struct Plans {
   std::vector<pipeline::StageMemory> device, host;
 };
@@ -38,7 +39,10 @@ static std::vector<pipeline::StageMemory> planStages(const Program::Impl &impl,
 }
 
 static Plans planStages(const Program::Impl &impl) {
-  return {planStages(impl, memory::Space::Device), planStages(impl, memory::Space::Host)};
+  Plans plans{planStages(impl, memory::Space::Device), {}};
+  if (impl.contains<dist::OffloadOp>())
+    plans.host = planStages(impl, memory::Space::Host);
+  return plans;
 }
 
 /// How often a rank runs the functions of its stages, by what its list says.
@@ -96,12 +100,12 @@ static ProgramCosts computeCosts(const Program &program, int64_t place, const Pl
   pipeline::RankMemory values = list.follow(plans.device);
   costs.savedBytes = values.heldBytes;
   costs.activationPeakBytes = values.peakBytes;
-  costs.stateBytes = costs.parameterBytes + costs.bufferBytes + costs.optimizerStateBytes +
-                     costs.inputBytes + costs.bucketBytes;
+  costs.stateBytes = state.getStateBytes();
   costs.frameBytes = planStageFrames(program, place).bytes;
   costs.peakBytes = costs.stateBytes + costs.arenaBytes + costs.frameBytes + costs.gradientBytes +
                     values.peakBytes;
-  costs.hostPeakBytes = list.follow(plans.host).peakBytes;
+  if (!plans.host.empty())
+    costs.hostPeakBytes = list.follow(plans.host).peakBytes;
   measureWork(impl, place, plans.device).writeTo(costs);
   return costs;
 }

@@ -9,23 +9,6 @@
 
 using namespace cleave::runtime;
 
-/// Whether the host has to know how many rows ranks exchange.
-static bool exchangesRows(const Program &program) {
-  return llvm::any_of(program.impl().phaseFunctions, [](const PhaseFunction &part) {
-    return mlir::func::FuncOp(part.function)
-        .walk([](cleave::dist::RaggedAllToAllOp) { return mlir::WalkResult::interrupt(); })
-        .wasInterrupted();
-  });
-}
-
-static bool offloads(const Program &program) {
-  return llvm::any_of(program.impl().phaseFunctions, [](const PhaseFunction &part) {
-    return mlir::func::FuncOp(part.function)
-        .walk([](cleave::dist::OffloadOp) { return mlir::WalkResult::interrupt(); })
-        .wasInterrupted();
-  });
-}
-
 std::string cleave::runtime::explainNoGraphs(const StepContext &context) {
   const SessionOptions &options = context.options;
   if (context.device.isHost() || !context.device.plugin()->hasGraphs())
@@ -48,9 +31,9 @@ std::string cleave::runtime::explainNoGraphs(const StepContext &context) {
   // Kernels take them as plain numbers, which a graph would keep.
   if (changesHyperparameters(context.program))
     return "a momentum or beta of the optimizer changes from step to step";
-  if (exchangesRows(context.program))
+  if (context.program.impl().contains<cleave::dist::RaggedAllToAllOp>())
     return "ranks exchange as many rows as data say (dist.ragged_all_to_all)";
-  if (offloads(context.program))
+  if (context.program.impl().contains<cleave::dist::OffloadOp>())
     return "values are copied to host memory, which is allocated as the step runs (dist.offload)";
   if (computesNumbers(context.program))
     return "the optimizer's step computes numbers on the host";

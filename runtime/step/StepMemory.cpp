@@ -1,5 +1,6 @@
 //===- StepMemory.cpp - the arena and the frames of a rank --------------------===//
 
+#include "dialects/dist/Dist.h"
 #include "dialects/exec/Lowered.h"
 #include "runtime/io/Error.h"
 #include "runtime/step/StepContext.h"
@@ -30,6 +31,8 @@ llvm::Error StepContext::allocateArena() {
         "program '{0}': --check memory expects a lowered program (cleave-opt "
         "--lower-to-exec), whose plan determines dead memory; found one without a plan",
         program.path());
+  if (!isLowered && !program.impl().contains<cleave::dist::OffloadOp>())
+    return llvm::Error::success();
   ProgramCosts costs = stages.isScheduled()
                            ? computeStageCosts(program, stages.place())
                            : computeCosts(program, options.microbatches, options.weightGradients);

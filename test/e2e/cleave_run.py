@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -33,6 +34,12 @@ class CleaveRun:
         result = self(*arguments, **options)
         assert result.returncode == 0, result.stderr
         return result.stdout
+
+    def plan(self, program, *options):
+        """By rank of its schedule, what a dry run plans: bytes of the device and of the host at a step's peak."""
+        text = self.succeed(program, "--dry-run", *options)
+        found = re.findall(r"^  peak of a step .* (\d+)$(?:\n  peak in host memory .* (\d+)$)?", text, re.M)
+        return [(int(device), int(host or 0)) for device, host in found]
 
     def fail(self, *arguments, **options):
         """Runs it and returns its message, which must be an error and no crash."""

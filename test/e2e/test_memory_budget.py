@@ -6,6 +6,7 @@ import subprocess
 
 import cleave_run  # noqa: F401
 import pytest
+from budgets import spread_frontier
 
 
 @pytest.fixture(scope="module")
@@ -36,24 +37,13 @@ def budget(opt):
     return run
 
 
-def planned_peak(cleave_run, path, *arguments):
-    text = cleave_run.succeed(path, "--dry-run", *arguments)
-    return int(re.search(r"^  peak of a step .* (\d+)$", text, re.M)[1])
-
-
-def spread(frontier, count):
-    """That many budgets, from what saves everything to the least."""
-    low, high = frontier[0]["step_peak_bytes"], frontier[-1]["step_peak_bytes"]
-    return [high - (high - low) * i // (count - 1) for i in range(count)]
-
-
 @pytest.mark.parametrize("name", ["gpt_dropout", "llama", "resnet18"])
 def test_gradients_are_those_of_saving_everything(name, program, opt, budget, example, cleave_run):
     spec, path = program(name)
     everything, _ = opt(path, "save-all", "--partition-joint=policy=save-all")
     _, whole = budget(path, "1TiB")
     assert whole["recompute_bytes"] == 0
-    for memory in spread(whole["frontier"], 3)[1:]:
+    for memory in spread_frontier(whole["frontier"], 3)[1:]:
         parted, chosen = budget(path, memory)
         assert chosen["recompute_bytes"] > 0
         # The tolerance is 0: loss, outputs, gradients and buffers, bitwise.
@@ -66,9 +56,9 @@ def test_planned_is_what_a_dry_run_says(name, microbatches, program, budget, cle
     _, path = program(name)
     _, whole = budget(path, "1TiB", microbatches=microbatches)
     previous = None
-    for memory in spread(whole["frontier"], 4):
+    for memory in spread_frontier(whole["frontier"], 4):
         parted, chosen = budget(path, memory, microbatches=microbatches)
-        peak = planned_peak(cleave_run, parted, "--microbatches", microbatches)
+        peak = cleave_run.plan(parted, "--microbatches", microbatches)[0][0]
         assert peak == chosen["step_peak_bytes"] <= memory
         assert previous is None or peak <= previous
         assert chosen["frontier"] == whole["frontier"], "what can be chosen depends on no budget"
@@ -81,9 +71,9 @@ def test_min_cut_needs_no_less(program, opt, budget, cleave_run):
     _, path = program("llama")
     for level in ("views", "cheap", "all"):
         cut, _ = opt(path, level, f"--partition-joint=recompute={level}")
-        peak = planned_peak(cleave_run, cut)
+        peak = cleave_run.plan(cut)[0][0]
         parted, chosen = budget(path, peak)
-        assert planned_peak(cleave_run, parted) <= peak
+        assert cleave_run.plan(parted)[0][0] <= peak
         recomputed = [text.count("train.recomputed") for text in (cut.read_text(), parted.read_text())]
         if level == "all":
             assert recomputed[1] < recomputed[0]
@@ -94,9 +84,9 @@ def test_lowered_programs_use_what_is_planned(program, budget, cleave_run, tmp_p
     data = tmp_path / "text"
     data.write_bytes(bytes(range(32, 127)) * 40)
     _, whole = budget(path, "1TiB", lowered="true")
-    for memory in spread(whole["frontier"], 3):
+    for memory in spread_frontier(whole["frontier"], 3):
         lowered, chosen = budget(path, memory, lowered="true", then=["--lower-to-exec"])
-        assert planned_peak(cleave_run, lowered) == pytest.approx(chosen["step_peak_bytes"], rel=0.01)
+        assert cleave_run.plan(lowered)[0][0] == pytest.approx(chosen["step_peak_bytes"], rel=0.01)
         metrics = tmp_path / "metrics.jsonl"
         cleave_run.succeed(lowered, "--steps", 2, "--data", f"text:{data}", "--metrics", metrics)
         rows = [json.loads(line) for line in metrics.read_text().splitlines()]
@@ -119,5 +109,5 @@ def test_a_budget_that_is_too_small_says_what_would_do(program, build_dir, budge
     assert "are parameters" in message and "are optimizer state" in message
     assert re.search(r"note: the peak is at '[a-z.]+\w+' of the (forward|backward|update)", message)
     parted, _ = budget(path, least)
-    assert planned_peak(cleave_run, parted) == least
+    assert cleave_run.plan(parted)[0][0] == least
     fail(f"policy=budget memory={least - 1}")

@@ -49,14 +49,6 @@ def data(program, tmp_path_factory):
     return write
 
 
-def planned(cleave_run, path, *arguments):
-    """Bytes that a step needs on the device and on the host."""
-    text = cleave_run.succeed(path, "--dry-run", *arguments)
-    device = re.search(r"^  peak of a step .* (\d+)$", text, re.M)
-    host = re.search(r"^  peak in host memory .* (\d+)$", text, re.M)
-    return int(device[1]), int(host[1]) if host else 0
-
-
 def run(build_dir, program, data, folder, *options):
     """Losses and state after training, and the rows of its metrics."""
     metrics, out = folder / "metrics.jsonl", folder / "out"
@@ -163,7 +155,7 @@ def test_planned_is_measured(name, split, lowered, program, opt, data, cleave_ru
     kept = opt(path, SAVE_ALL, *split, *[LOWER] * lowered)
     offloaded = opt(path, SAVE_ALL, *split, OFFLOAD, *[LOWER] * lowered)
     options = ["--microbatches", 2]
-    (before, none), (device, host) = (planned(cleave_run, each, *options) for each in (kept, offloaded))
+    (before, none), (device, host) = (cleave_run.plan(each, *options)[0] for each in (kept, offloaded))
     assert none == 0 < host and device < before
     folder = tmp_path / "kept"
     folder.mkdir()
@@ -190,5 +182,5 @@ def test_by_schedule(name, schedule, lowered, program, opt, data, cleave_run, bu
     expected = run(build_dir, kept, data(name), folder, *options)
     found = run(build_dir, offloaded, data(name), tmp_path, *options)
     same(found, expected)
-    _, host = planned(cleave_run, offloaded)
+    _, host = cleave_run.plan(offloaded)[0]
     assert found[2][-1]["host_bytes"] == host > 0

@@ -6,6 +6,7 @@ import subprocess
 
 import cleave_run  # noqa: F401
 import pytest
+from budgets import spread_frontier
 from pipelines import write_batch
 
 
@@ -41,27 +42,13 @@ def budgets(build_dir, tmp_path_factory):
     return Budgets(build_dir, tmp_path_factory.mktemp("budgets"))
 
 
-def planned(cleave_run, path, *arguments):
-    """Bytes that a step needs on the device and on the host."""
-    text = cleave_run.succeed(path, "--dry-run", *arguments)
-    device = re.search(r"^  peak of a step .* (\d+)$", text, re.M)
-    host = re.search(r"^  peak in host memory .* (\d+)$", text, re.M)
-    return int(device[1]), int(host[1]) if host else 0
-
-
-def spread(frontier, count):
-    """That many budgets, from what keeps everything to the least."""
-    low, high = frontier[0]["step_peak_bytes"], frontier[-1]["step_peak_bytes"]
-    return [high - (high - low) * i // (count - 1) for i in range(count)]
-
-
 @pytest.mark.parametrize("name", ["gpt_dropout", "llama", "moe", "resnet18"])
 def test_gradients_are_those_of_the_joint_graph(name, program, budgets, example, cleave_run):
     spec, path = program(name)
     _, whole = budgets(path, "1TiB")
     assert whole["recompute_bytes"] == whole["offload_bytes"] == 0, "with memory for all, all is kept"
     offloads = 0
-    for memory in spread(whole["frontier"], 4)[1:]:
+    for memory in spread_frontier(whole["frontier"], 4)[1:]:
         parted, chosen = budgets(path, memory)
         offloads += chosen["offload_bytes"] > 0
         lowered, _ = budgets(path, memory, "--lower-to-exec")
@@ -78,9 +65,9 @@ def test_planned_is_what_a_dry_run_says(name, microbatches, program, budgets, cl
     _, path = program(name)
     _, whole = budgets(path, "1TiB", microbatches=microbatches)
     offloads = 0
-    for memory in spread(whole["frontier"], 6):
+    for memory in spread_frontier(whole["frontier"], 6):
         parted, chosen = budgets(path, memory, microbatches=microbatches)
-        device, host = planned(cleave_run, parted, "--microbatches", microbatches)
+        device, host = cleave_run.plan(parted, "--microbatches", microbatches)[0]
         assert device == chosen["step_peak_bytes"] <= memory
         assert host == chosen["offload_bytes"]
         assert chosen["frontier"] == whole["frontier"], "what can be chosen depends on no budget"
@@ -93,7 +80,7 @@ def test_a_smaller_budget_never_has_a_higher_peak(program, budgets):
     _, path = program("llama")
     _, whole = budgets(path, "1TiB")
     previous = whole
-    for memory in spread(whole["frontier"], 50):
+    for memory in spread_frontier(whole["frontier"], 50):
         _, chosen = budgets(path, memory)
         assert chosen["step_peak_bytes"] <= min(memory, previous["step_peak_bytes"])
         assert chosen["recompute_bytes"] >= previous["recompute_bytes"]
@@ -126,14 +113,15 @@ def test_lowered_programs_use_what_is_planned(program, budgets, cleave_run, tmp_
     data = tmp_path / "text"
     data.write_bytes(bytes(range(32, 127)) * 40)
     _, whole = budgets(path, "1TiB", lowered="true")
-    for memory in spread(whole["frontier"], 4)[1:]:
+    for memory in spread_frontier(whole["frontier"], 4)[1:]:
         lowered, chosen = budgets(path, memory, "--lower-to-exec", lowered="true")
-        assert planned(cleave_run, lowered)[0] == pytest.approx(chosen["step_peak_bytes"], rel=0.01)
+        device, host = cleave_run.plan(lowered)[0]
+        assert device == pytest.approx(chosen["step_peak_bytes"], rel=0.01)
         metrics = tmp_path / "metrics.jsonl"
         cleave_run.succeed(lowered, "--steps", 2, "--data", f"text:{data}", "--metrics", metrics)
         rows = [json.loads(line) for line in metrics.read_text().splitlines()]
         assert max(row["memory_bytes"] for row in rows) == pytest.approx(chosen["step_peak_bytes"], rel=0.01)
-        assert all(row["host_bytes"] == planned(cleave_run, lowered)[1] > 0 for row in rows)
+        assert all(row["host_bytes"] == host > 0 for row in rows)
 
 
 def test_explained(program, budgets):
@@ -150,13 +138,6 @@ def test_explained(program, budgets):
     assert re.search(r"^each microbatch offloads [\d.]+ KiB$", text, re.M)
     assert all(value["type"].startswith("!dist.host<") == value["offloaded"] for value in explained["saved"])
     assert len(re.findall(r"= dist\.offload ", output.read_text())) == len(on_host)
-
-
-def planned_by_rank(cleave_run, path):
-    """Bytes in host memory."""
-    parts = cleave_run.succeed(path, "--dry-run").split("memory of rank ")[1:]
-    found = [re.search(r"^  peak in host memory .* (\d+)$", part, re.M) for part in parts]
-    return [int(each[1]) if each else 0 for each in found]
 
 
 STAGES = re.compile(r"^rank \d+: peak of a step .* \((\d+) bytes\), of it state .* of traffic(, offloaded .*)?$", re.M)
@@ -191,7 +172,7 @@ def test_by_rank_of_a_pipeline(lowered, program, build_dir, cleave_run, tmp_path
     assert with_offloading < least("false")
     staged, planned, _ = outline(with_offloading, "true")
     assert any(offloaded for _, offloaded in planned) and "dist.reload" in staged.read_text()
-    dry = [int(peak) for peak in re.findall(r"^  peak of a step .* (\d+)$", cleave_run.succeed(staged, "--dry-run"), re.M)]
+    dry = [device for device, _ in cleave_run.plan(staged)]
     assert dry == pytest.approx([int(peak) for peak, _ in planned], rel=0.02 if lowered == "true" else 0)
     batch = write_batch(spec, tmp_path / "batch.safetensors")
     # The tolerance is 0.
@@ -200,4 +181,4 @@ def test_by_rank_of_a_pipeline(lowered, program, build_dir, cleave_run, tmp_path
     data.write_bytes(bytes(range(32, 127)) * 40)
     cleave_run.succeed(staged, "--ranks", 2, "--ranks-as", "processes", "--steps", 2, "--data", f"text:{data}", "--metrics", metrics)
     for row in map(json.loads, metrics.read_text().splitlines()):
-        assert row["host_bytes"] == planned_by_rank(cleave_run, staged)[0]
+        assert row["host_bytes"] == cleave_run.plan(staged)[0][1]

@@ -6,6 +6,7 @@ import subprocess
 
 import cleave_run  # noqa: F401
 import pytest
+from budgets import spread
 from pipelines import text, write_batch  # noqa: F401
 
 PLANNED = re.compile(r"^rank \d+: peak of a step .* \((\d+) bytes\), of it state .*; recomputed of a microbatch (.*) of traffic$", re.M)
@@ -56,11 +57,7 @@ def stages(build_dir, tmp_path_factory):
 
 def peaks(cleave_run, path):
     """By rank, as a dry run plans them."""
-    return [int(peak) for peak in re.findall(r"^  peak of a step .* (\d+)$", cleave_run.succeed(path, "--dry-run"), re.M)]
-
-
-def spread(high, low, count):
-    return [high - (high - low) * i // (count - 1) for i in range(count)]
+    return [device for device, _ in cleave_run.plan(path)]
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
