@@ -118,6 +118,11 @@ llvm::Error Library::readNodes(const llvm::json::Object &object, llvm::StringRef
   }
   if (llvm::Error error = reader.number("devices_per_node", cluster.devicesPerNode, true))
     return error;
+  if (llvm::Error error = reader.number("host_memory_bytes", cluster.hostMemory))
+    return error;
+  if (!(cluster.hostMemory >= 0) || (cluster.hostMemory > 0 && !(cluster.devicesPerNode > 0)))
+    return makeError("{0}: expected 0 or the bytes of a node that has devices, found {1}",
+                     reader.path("host_memory_bytes"), cluster.hostMemory);
   if (llvm::Error error = reader.number("error", cluster.error))
     return error;
   auto readLevel = [&](const llvm::json::Object &level, const std::string &where) -> llvm::Error {
@@ -231,6 +236,8 @@ Cluster Library::make(const Nodes &cluster) const {
   result.name = cluster.name;
   result.device = *device;
   result.error = cluster.error;
+  if (cluster.hostMemory > 0)
+    result.hostMemory = cluster.hostMemory / cluster.devicesPerNode;
   std::vector<std::string> borrowed;
   if (!missingOfDevice[size_t(device - devices.data())].empty())
     borrowed.push_back(device->name + " has constants of " + device->relative);

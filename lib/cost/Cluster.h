@@ -41,6 +41,8 @@ struct Cluster {
   Device device;
   /// From the inside: devices of a node, then nodes of a network.
   std::vector<Level> levels;
+  /// Bytes of a node's host memory for each of its devices; 0: unknown.
+  double hostMemory = 0;
   /// Devices that the run uses: who shares a link. 0: as many as there are.
   int64_t devices = 0;
   /// What a step of a ring sends first goes at the bandwidth of a message: off to see what it is
@@ -90,6 +92,7 @@ private:
     std::string name, device, file;
     std::vector<std::string> types; // names of these devices, in tables
     double devicesPerNode = 0, error = 0;
+    double hostMemory = 0; // of a node
     struct NamedLevel {
       std::string link;
       double size, width;

@@ -15,7 +15,8 @@ std::vector<NamedNumber> Device::facts() {
           {"flops_16bit", &flops16},
           {"flops_8bit", &flops8},
           {"flops_4bit", &flops4},
-          {"flops_32bit", &flops32, /*isOptional=*/true}};
+          {"flops_32bit", &flops32, /*isOptional=*/true},
+          {"host_bandwidth", &hostBandwidth, /*isOptional=*/true}};
 }
 
 std::vector<NamedNumber> Device::constants() {
@@ -28,7 +29,8 @@ std::vector<NamedNumber> Device::constants() {
           {"kernel_seconds", &kernelSeconds},
           {"host_seconds", &hostSeconds},
           {"step_seconds", &stepSeconds},
-          {"overlap_slowdown", &overlapSlowdown}};
+          {"overlap_slowdown", &overlapSlowdown},
+          {"host_efficiency", &hostEfficiency, /*isOptional=*/true}};
 }
 
 Device cost::makeNominalDevice(double memoryBandwidth) {
@@ -38,13 +40,20 @@ Device cost::makeNominalDevice(double memoryBandwidth) {
   device.processors = 0;
   device.memoryBandwidth = memoryBandwidth;
   device.flops16 = device.flops32 = kFlopsPerByte * memoryBandwidth;
+  device.hostBandwidth = memoryBandwidth / nominalHostLinkFactor;
+  device.hostEfficiency = 1;
   return device;
+}
+
+double cost::timeOfHostCopy(const Device &device, double bytes) {
+  return bytes > 0 ? bytes / (device.hostBandwidth * device.hostEfficiency) : 0;
 }
 
 llvm::Expected<Device> cost::readDevice(const llvm::json::Object &object, llvm::StringRef file,
                                         std::vector<std::string> &missing) {
   JSONReader reader(object, file.str());
   Device device;
+  device.file = file.str();
   if (llvm::Error error = reader.string("device", device.name, true))
     return error;
   if (llvm::Error error = reader.string("relative", device.relative))
@@ -60,6 +69,9 @@ llvm::Expected<Device> cost::readDevice(const llvm::json::Object &object, llvm::
     return names.takeError();
   if (llvm::Error error = reader.finish())
     return error;
+  if (device.hostEfficiency == 0)
+    return makeError("{0}: host_efficiency: expected a positive number, found 0", file);
+  llvm::erase(*names, "host_efficiency");
   if (!names->empty() && device.relative.empty())
     return makeError("{0}: expected the constant \"{1}\", or a \"relative\" to take it from", file,
                      names->front());

@@ -18,6 +18,8 @@ struct Device {
   std::string name;
   /// The device whose constants stand in for those that the file leaves out; empty if none.
   std::string relative;
+  /// What describes it, for errors.
+  std::string file;
 
   // From data sheets.
   double processors = 1;      // units that run tiles side by side; 0: unknown, tiles do not count
@@ -25,6 +27,9 @@ struct Device {
   double memoryBandwidth = 1; // bytes per second
   double flops16 = 1, flops8 = 0, flops4 = 0; // dense; 0: computed as the next wider
   double flops32 = 0;                         // 0: products of 32 bits have no rate
+  /// Bytes per second that the device's link to host memory carries in each direction, while all
+  /// devices of the node copy; 0: unknown, and nothing can be copied there.
+  double hostBandwidth = 0;
 
   // Fitted, with bounds in the file.
   double matrixEfficiency16 = 1; // of the peak, for large products
@@ -37,6 +42,8 @@ struct Device {
   double hostSeconds = 0;         // of the host, to launch a kernel
   double stepSeconds = 0;         // per step: what no op accounts for
   double overlapSlowdown = 0;     // of hidden communication, that the ops over it take longer
+  // Not fitted: no run that was measured copies.
+  double hostEfficiency = 0.8; // of the host's bandwidth, for large copies
 
   std::vector<NamedNumber> facts();
   std::vector<NamedNumber> constants();
@@ -52,8 +59,13 @@ constexpr double nominalLinkFactor = 8;
 /// 64 GB/s of PCIe 5.0 x16.
 constexpr double nominalHostLinkFactor = 52;
 
+/// Seconds of a copy from the device's memory to the host's, or back.
+double timeOfHostCopy(const Device &device, double bytes);
+
 /// Reads a file of {"device", "relative", "facts": {...}, "constants": {...}}; names of
-/// constants that it leaves out are added to `missing`. The fact "flops_32bit" may be left out.
+/// constants that it leaves out are added to `missing`. The facts "flops_32bit" and
+/// "host_bandwidth" may be left out, and the constant "host_efficiency", which no relative stands
+/// in for.
 llvm::Expected<Device> readDevice(const llvm::json::Object &object, llvm::StringRef file,
                                   std::vector<std::string> &missing);
 

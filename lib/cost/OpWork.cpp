@@ -7,6 +7,8 @@
 using namespace cleave::cost;
 
 double cleave::cost::timeOf(const Cluster &cluster, const OpWork &op, const Group &group) {
+  if (op.hostBytes > 0)
+    return timeOfHostCopy(cluster.device, op.hostBytes);
   switch (op.kind) {
   case OpWork::Bytes:
     return timeOfBytes(cluster.device, op.bytes);

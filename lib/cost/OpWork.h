@@ -24,6 +24,9 @@ struct OpWork {
   double bytes = 0;
   /// Kernels that it launches.
   double kernels = 1;
+  /// What it copies between the device's memory and the host's; it is no kernel then, and has no
+  /// other work.
+  double hostBytes = 0;
   Collective collective = Collective::AllReduce;
   /// Of an all-to-all: how many ranks each token goes to; 0: the bytes are divided evenly among all
   /// ranks.
@@ -32,8 +35,9 @@ struct OpWork {
   bool operator==(const OpWork &) const = default;
 };
 
-/// Seconds of a kernel without its launch, and of a communication among `group`, which is not used
-/// otherwise. Communication that nothing receives, in a group of one, takes none.
+/// Seconds of a kernel without its launch, of a copy to or from the host, and of a communication
+/// among `group`, which is not used otherwise. Communication that nothing receives, in a group of
+/// one, takes none.
 double timeOf(const Cluster &cluster, const OpWork &op, const Group &group);
 
 /// Floating-point operations; of attention all pairs of positions count, masked or not.

@@ -27,6 +27,8 @@ static llvm::Expected<simulate::CostTable> readCosts(const simulate::ProgramWork
     return cluster.takeError();
   if (llvm::Error error = simulate::checkWidth(*cluster, work))
     return std::move(error);
+  if (llvm::Error error = simulate::checkHostLink(*cluster, work))
+    return std::move(error);
   return simulate::costsOfStages(*cluster, work);
 }
 

@@ -2,9 +2,12 @@
 
 #include "lib/pipeline/StageWork.h"
 
+#include "dialects/exec/Exec.h"
 #include "dialects/train/Stages.h"
 #include "lib/aten/OpCost.h"
 #include "lib/memory/MemoryPlan.h"
+#include "lib/pipeline/FunctionStreams.h"
+#include "lib/pipeline/RankMemory.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -226,6 +229,8 @@ private:
     work.numReductions = unsigned(train::listReducedBuckets(stage).size()) + (stage.reduce ? 1 : 0);
     addState(stage, work.state);
     countWorkBytes(stage, work);
+    if (program.hasHostCopies)
+      countHostBytes(stage, work);
     return work;
   }
 
@@ -310,6 +315,19 @@ private:
     work.workBytes = most;
   }
 
+  static void countHostBytes(const train::ProgramFunctions &stage, StageWork &work) {
+    StageMemory memory = measureStage(stage.getMicrobatchFunctions(), memory::Space::Host);
+    std::pair<train::Phase, simulate::HostBytes *> phases[] = {
+        {train::Phase::Forward, &work.hostForward},
+        {train::Phase::Backward, &work.hostBackward},
+        {train::Phase::Microbatch, &work.hostBackward},
+        {train::Phase::BackwardInput, &work.hostInput},
+        {train::Phase::BackwardWeight, &work.hostWeight}};
+    for (auto [phase, bytes] : phases)
+      if (const memory::FunctionPlan *plan = memory.find(phase))
+        *bytes = {double(plan->peakBytes), double(plan->heldBytes)};
+  }
+
   /// All examples of a microbatch, and the tokens of its first input that is made of integers.
   void countExamples(ArrayRef<train::ProgramFunctions> stages) {
     if (stages.empty())
@@ -369,12 +387,22 @@ private:
 
   LogicalResult append(func::FuncOp function, FunctionWork &list, StageWork &stage,
                        llvm::function_ref<bool(Operation &)> belongs) {
-    llvm::DenseMap<Value, int> started;
-    int numStarted = 0;
+    FunctionStreams streams(function);
     bool isUpdate = &list == &stage.update;
     for (Operation &op : function.front().without_terminator()) {
       if (!belongs(op))
         continue;
+      if (isa<dist::OffloadOp, dist::ReloadOp>(op)) {
+        if (isLeftOut && isLeftOut(&op))
+          continue;
+        program.hasHostCopies = true;
+        streams.appendCopy(&op, findName(&op), list);
+        continue;
+      }
+      if (isa<exec::RecordOp, exec::WaitOp>(op)) {
+        streams.appendEvent(&op, list);
+        continue;
+      }
       if (auto reduce = dyn_cast<train::ReduceBucketOp>(op)) {
         if (failed(appendBucket(reduce, list)))
           return failure();
@@ -388,16 +416,13 @@ private:
         static_cast<cost::OpWork &>(work) =
             describeCommunication(communication, program.groups[*group].ranks.size);
         work.group = *group;
-        if (communication.isStarted()) {
-          work.starts = numStarted++;
-          for (Value result : op.getResults())
-            started[result] = work.starts;
-        }
+        if (communication.isStarted())
+          work.starts = streams.start(op.getResults());
       } else if (isa<dist::WaitOp>(op)) {
-        auto found = started.find(op.getOperand(0));
-        if (found == started.end())
+        std::optional<int> number = streams.find(op.getOperand(0));
+        if (!number)
           continue;
-        work.awaits = found->second;
+        work.awaits = *number;
         work.kernels = 0;
       } else {
         static_cast<cost::OpWork &>(work) = aten::describeWork(&op);
@@ -411,6 +436,7 @@ private:
           stage.modelFlops += double(aten::countFlops(&op));
       }
       work.name = findName(&op);
+      streams.awaitReloads(&op, list);
       list.push_back(std::move(work));
     }
     return success();

@@ -94,6 +94,8 @@ def test_finds_the_constants_that_made_the_times(tmp_path, devices):
         assert math.isclose(found[name]["value"], value, rel_tol=0.1), name
     # What no row decides stays where it starts.
     assert math.isclose(found["attention_efficiency"]["value"], found["attention_efficiency"]["start"], rel_tol=1e-3)
+    # A plain number is not fitted.
+    assert found.pop("host_efficiency") == 0.78
     for constant in found.values():
         assert constant["lower"] <= constant["value"] <= constant["upper"]
     assert "host_seconds" in done.stdout

@@ -74,6 +74,22 @@ static void printMeasured(const Run &run, llvm::json::OStream &json) {
   });
 }
 
+/// Copies in the form of actions, without a place in the schedule.
+static void printCopies(llvm::ArrayRef<simulate::HostCopy> copies, llvm::json::OStream &json) {
+  for (const simulate::HostCopy &copy : copies)
+    json.array([&] {
+      json.value("H");
+      json.value(copy.isToHost ? "offload" : "reload");
+      json.value(-1);
+      json.value(-1);
+      json.value(copy.begin);
+      json.value(copy.end);
+      json.value(-1);
+      json.value(0);
+      json.value(0);
+    });
+}
+
 static void printRun(const Run &run, llvm::json::OStream &json) {
   const schedule::Topology &topology = run.program.topology;
   json.object([&] {
@@ -95,6 +111,8 @@ static void printRun(const Run &run, llvm::json::OStream &json) {
           json.attribute("peak", run.metrics.peakMemory[rank]);
           json.attribute("busy", run.metrics.busy[rank]);
           json.attribute("exposed", run.metrics.exposedCommunication[rank]);
+          if (!run.copies.empty())
+            json.attributeArray("copies", [&] { printCopies(run.copies[rank], json); });
           std::vector<double> memory = simulate::memoryCurve(run.program, run.costs, rank);
           // [class, name, stage, microbatch, start, end, waited-for rank, position, memory after]
           json.attributeArray("actions", [&] {

@@ -7,6 +7,7 @@
 
 #include "lib/schedule/search/Auto.h"
 #include "lib/schedule/simulate/Metrics.h"
+#include "lib/schedule/simulate/ProgramCosts.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -33,6 +34,8 @@ struct Run {
   std::string origin;
   /// The whole step, where a cluster was described.
   std::shared_ptr<const StepReport> step;
+  /// By rank, its copies to and from the host; empty if the program has none, or without a cluster.
+  std::vector<std::vector<simulate::HostCopy>> copies;
   /// Infinity where none is given.
   double memoryLimit = std::numeric_limits<double>::infinity();
 

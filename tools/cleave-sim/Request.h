@@ -24,6 +24,8 @@ struct Request {
   /// Where the costs are from, if from a cluster.
   std::optional<cost::Cluster> cluster;
   simulate::RunOptions runOptions;
+  /// Of the cluster.
+  std::vector<simulate::StageTime> stageTimes;
   double memoryLimit = std::numeric_limits<double>::infinity();
   bool spanFirst = true;
   double effort = 1;

@@ -32,6 +32,11 @@ static llvm::Error checkMemory(const StepReport &report) {
           report.cluster.name, report.cluster.device.memory / gib, memory.sum() / gib, rank,
           memory.state.parameters / gib, memory.state.gradients / gib, memory.state.optimizer / gib,
           memory.activations / gib, memory.work / gib, memory.state.others / gib);
+  double most = report.step.maxHostMemory();
+  if (report.cluster.hostMemory > 0 && most > report.cluster.hostMemory)
+    return makeError("{0}: the program copies more to host memory than a node has for each of its "
+                     "devices: expected at most {1:F2} GiB, found {2:F2} GiB",
+                     report.cluster.name, report.cluster.hostMemory / gib, most / gib);
   return llvm::Error::success();
 }
 
@@ -64,7 +69,8 @@ static llvm::json::Object toJSON(const simulate::RankMemory &memory) {
                             {"others", memory.state.others},
                             {"activations", memory.activations},
                             {"temporary", memory.work},
-                            {"peak", memory.sum()}};
+                            {"peak", memory.sum()},
+                            {"host", memory.host}};
 }
 
 static llvm::json::Object toJSON(llvm::ArrayRef<simulate::Part> parts) {
@@ -101,12 +107,16 @@ llvm::json::Object sim::toJSON(const StepReport &report) {
                             {"bubble", step.bubble},
                             {"other", step.other},
                             {"exposed_communication", ::toJSON(step.exposed)},
+                            {"exposed_copies", step.copies.exposed},
+                            {"copy_seconds", step.copies.seconds},
+                            {"copied_bytes", step.copies.bytes},
                             {"sent_bytes", std::move(sent)},
                             {"rank_flops", step.rankFlops},
                             {"saved_bytes", step.savedBytes},
                             {"ops", std::move(ops)},
                             {"memory", std::move(memory)},
                             {"device_memory", report.cluster.device.memory},
+                            {"host_memory", report.cluster.hostMemory},
                             {"sensitivities", std::move(sensitivities)},
                             {"read_seconds", report.readSeconds},
                             {"measure_seconds", report.measureSeconds},
@@ -136,6 +146,9 @@ void sim::printText(const StepReport &report, llvm::raw_ostream &os) {
                       percent(step.compute), percent(step.bubble), percent(step.other));
   for (const simulate::Part &part : step.exposed)
     os << llvm::formatv(", waits for {0} {1:F1} %", part.name, percent(part.seconds));
+  if (step.copies.bytes > 0)
+    os << llvm::formatv(", waits for copies {0:F1} % of {1:F1} %", percent(step.copies.exposed),
+                        percent(step.copies.seconds));
   os << "\nops";
   for (const simulate::Part &part : llvm::ArrayRef(step.ops).take_front(most))
     os << llvm::formatv("{0} {1} {2:F1} %", &part == &step.ops.front() ? "" : ",", part.name,
@@ -153,4 +166,7 @@ void sim::printText(const StepReport &report, llvm::raw_ostream &os) {
                         memory.state.parameters / gib, memory.state.gradients / gib,
                         memory.state.optimizer / gib, memory.activations / gib, memory.work / gib,
                         memory.state.others / gib);
+  if (step.maxHostMemory() > 0)
+    for (auto [rank, memory] : llvm::enumerate(step.memory))
+      os << llvm::formatv("host memory of place {0}: {1:F3} GiB\n", rank, memory.host / gib);
 }

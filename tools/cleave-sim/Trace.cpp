@@ -1,4 +1,5 @@
-// The trace for Perfetto: a process a rank, with a thread for compute and one for communication.
+// The trace for Perfetto: a process a rank, with a thread for compute, one for communication, and
+// one for copies to and from the host if there are any.
 #include "Report.h"
 
 #include "llvm/Support/JSON.h"
@@ -23,6 +24,22 @@ static void printName(llvm::json::OStream &json, llvm::StringRef what, unsigned 
   });
 }
 
+static void printCopies(llvm::json::OStream &json, unsigned rank,
+                        llvm::ArrayRef<simulate::HostCopy> copies, double microseconds) {
+  constexpr unsigned thread = 2;
+  printName(json, "thread_name", rank, thread, "copies to and from the host");
+  for (const simulate::HostCopy &copy : copies)
+    json.object([&] {
+      json.attribute("ph", "X");
+      json.attribute("name", copy.isToHost ? "offload" : "reload");
+      json.attribute("cat", "host");
+      json.attribute("pid", rank);
+      json.attribute("tid", thread);
+      json.attribute("ts", copy.begin * microseconds);
+      json.attribute("dur", (copy.end - copy.begin) * microseconds);
+    });
+}
+
 void sim::printTrace(const Run &run, llvm::raw_ostream &os) {
   constexpr double microseconds = 1000; // the format's unit, from milliseconds
   llvm::json::OStream json(os);
@@ -34,6 +51,8 @@ void sim::printTrace(const Run &run, llvm::raw_ostream &os) {
     printName(json, "process_name", rank, 0, "rank " + std::to_string(rank));
     printName(json, "thread_name", rank, 0, "compute");
     printName(json, "thread_name", rank, 1, "communication");
+    if (!run.copies.empty())
+      printCopies(json, rank, run.copies[rank], microseconds);
     std::vector<double> memory = simulate::memoryCurve(run.program, run.costs, rank);
     for (size_t at = 0; at < run.program.ranks[rank].size(); ++at) {
       Action action = run.program.ranks[rank][at];

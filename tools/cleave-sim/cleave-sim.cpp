@@ -134,6 +134,8 @@ static llvm::Error readClusterCosts(Request &request) {
   cluster->devices = work.devices;
   if (llvm::Error error = simulate::checkWidth(*cluster, work))
     return error;
+  if (llvm::Error error = simulate::checkHostLink(*cluster, work))
+    return error;
   if (!request.program->isStaged) {
     if (request.ranks > 1)
       return cleave::makeError("--ranks: expected 1 for a program without stages, found {0}",
@@ -146,8 +148,8 @@ static llvm::Error readClusterCosts(Request &request) {
       transfersOption == "nccl" ? schedule::CommModel::nccl() : schedule::CommModel::gloo();
   request.runOptions.schedulesReductions =
       request.program->schedule && simulate::hasReductions(*request.program->schedule);
-  request.costs = simulate::costsOfStages(*cluster, work,
-                                          simulate::timeStages(*cluster, work, request.runOptions));
+  request.stageTimes = simulate::timeStages(*cluster, work, request.runOptions);
+  request.costs = simulate::costsOfStages(*cluster, work, request.stageTimes);
   request.cluster = std::move(*cluster);
   return llvm::Error::success();
 }
@@ -289,6 +291,10 @@ static llvm::Error addStep(const Request &request, Run &run) {
   report->readSeconds = request.program->readSeconds;
   report->measureSeconds = request.program->measureSeconds;
   run.step = std::make_shared<const StepReport>(std::move(*report));
+  if (work.hasHostCopies)
+    for (unsigned rank = 0; rank < run.program.numRanks(); ++rank)
+      run.copies.push_back(
+          simulate::listCopies(work, run.program, request.stageTimes, run.timeline, rank));
   return llvm::Error::success();
 }
 

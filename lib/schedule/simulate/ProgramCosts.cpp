@@ -27,10 +27,11 @@ cost::Width ProgramWork::getWidth() const {
 }
 
 namespace {
-/// A communication in flight.
+/// What is in flight on another stream than the one that may wait for it.
 struct Flight {
   double end = 0;
-  unsigned group = 0;
+  Stream stream = Stream::Communication;
+  unsigned group = 0; // of a communication
 };
 
 /// The clocks of a rank that runs a function.
@@ -43,10 +44,14 @@ public:
   }
 
   void add(const OpWork &op) {
+    if (op.isEvent)
+      return order(op);
     if (op.awaits >= 0)
       return await(flights.lookup(op.awaits));
     if (op.kind == OpWork::Communication)
       return communicate(op);
+    if (op.hostBytes > 0)
+      return copy(op);
     double seconds = cost::timeOf(cluster, op, {}) + op.kernels * cluster.device.kernelSeconds;
     launch(op.kernels);
     clock += seconds;
@@ -55,12 +60,20 @@ public:
 
   FunctionTime finish() {
     await(last);
+    await(lastCopy);
     double exposed = std::accumulate(time.exposed.begin(), time.exposed.end(), 0.0);
     double all = std::accumulate(time.transfer.begin(), time.transfer.end(), 0.0);
     // Kernels beside communication take longer.
     double slowdown = cluster.device.overlapSlowdown * std::max(all - exposed, 0.0);
     time.compute += slowdown;
     time.seconds = cost::timeOfLaunched(clock + slowdown, time.host);
+    // Where kernels start later than they would, because others are slower or the host is, so do
+    // copies.
+    for (HostCopy &copy : time.copies) {
+      double seconds = copy.end - copy.begin;
+      copy.begin *= time.seconds / clock;
+      copy.end = copy.begin + seconds;
+    }
     return std::move(time);
   }
 
@@ -78,17 +91,45 @@ private:
     double seconds = cost::timeOf(cluster, op, ranks);
     time.transfer[op.group] += seconds;
     // Communications follow each other on their stream.
-    last = {std::max(last.end, clock) + seconds, op.group};
+    last = {std::max(last.end, clock) + seconds, Stream::Communication, op.group};
     if (op.starts >= 0)
       flights[op.starts] = last;
     else if (!op.isOnce)
       await(last);
   }
 
+  void copy(const OpWork &op) {
+    launch(1);
+    double begin = op.hasEvents ? lastCopy.end : std::max(lastCopy.end, clock);
+    lastCopy = {begin + cost::timeOf(cluster, op, {}), Stream::Host};
+    time.copies.push_back({begin, lastCopy.end, op.isToHost});
+    if (op.starts >= 0)
+      flights[op.starts] = lastCopy;
+  }
+
+  /// An event is a place in a stream.
+  void order(const OpWork &op) {
+    if (op.starts >= 0) {
+      flights[op.starts] = op.stream == Stream::Compute         ? Flight{clock, Stream::Compute}
+                           : op.stream == Stream::Communication ? last
+                                                                : lastCopy;
+      return;
+    }
+    Flight flight = flights.lookup(op.awaits);
+    if (op.stream == Stream::Compute)
+      await(flight);
+    else if (op.stream == Stream::Host)
+      lastCopy.end = std::max(lastCopy.end, flight.end);
+    else if (!program.groups.empty())
+      last.end = std::max(last.end, flight.end);
+  }
+
   void await(const Flight &flight) {
     if (flight.end <= clock)
       return;
-    time.exposed[flight.group] += flight.end - clock;
+    double &exposed =
+        flight.stream == Stream::Host ? time.exposedCopies : time.exposed[flight.group];
+    exposed += flight.end - clock;
     clock = flight.end;
   }
 
@@ -97,7 +138,7 @@ private:
   const RunOptions &options;
   FunctionTime time;
   double clock = 0;
-  Flight last;
+  Flight last, lastCopy{0, Stream::Host};
   llvm::DenseMap<int, Flight> flights;
 };
 } // namespace
@@ -126,6 +167,7 @@ static void addLast(const cost::Cluster &cluster, const ProgramWork &program,
   update.seconds += std::max(last.seconds - usual.seconds, 0.0);
   update.compute += last.compute - usual.compute;
   update.host += last.host - usual.host;
+  update.exposedCopies += last.exposedCopies - usual.exposedCopies;
   for (size_t i = 0; i < last.exposed.size(); ++i) {
     update.exposed[i] += last.exposed[i] - usual.exposed[i];
     update.transfer[i] += last.transfer[i] - usual.transfer[i];
@@ -219,6 +261,16 @@ llvm::Error cleave::simulate::checkWidth(const cost::Cluster &cluster, const Pro
       "cluster {0}: device {1} has no fact \"flops_32bit\", but the program multiplies "
       "matrices of 32 bits",
       cluster.name, cluster.device.name);
+}
+
+llvm::Error cleave::simulate::checkHostLink(const cost::Cluster &cluster,
+                                            const ProgramWork &program) {
+  const cost::Device &device = cluster.device;
+  if (!program.hasHostCopies || device.hostBandwidth > 0)
+    return llvm::Error::success();
+  return makeError("{0}: facts: expected \"host_bandwidth\", bytes per second and direction, since "
+                   "the program copies to host memory, found none",
+                   device.file.empty() ? device.name : device.file);
 }
 
 llvm::Error cleave::simulate::setMemory(CostTable &table, llvm::ArrayRef<StageWork> stages) {

@@ -13,16 +13,26 @@
 
 namespace cleave::simulate {
 
-/// One op of a program's function.
+/// Where a rank's ops run one after another.
+enum class Stream { Compute, Communication, Host };
+
+/// One op of a program's function. Communications and copies to and from the host have streams of
+/// their own.
 struct OpWork : cost::OpWork {
   /// Its name, in ProgramWork::names.
   unsigned name = 0;
   /// Of a communication: among whom, in ProgramWork::groups.
   unsigned group = 0;
-  /// A communication that overlaps the ops after it, and the op that waits for it, have the same
-  /// number, which is the function's own; -1 for all others.
+  /// What overlaps the ops after it (a communication, a copy), and the op that waits for it, have
+  /// the same number, which is the function's own; -1 for all others.
   int starts = -1;
   int awaits = -1;
+  /// An event that is recorded on `stream` (`starts`), or that `stream` waits for (`awaits`).
+  bool isEvent = false;
+  Stream stream = Stream::Compute;
+  /// Of a copy: whether it is to the host, and whether events say all that it waits for. Otherwise
+  /// it waits for the kernels ahead of it.
+  bool isToHost = false, hasEvents = false;
   /// Whether it runs in the last microbatch only, beside what follows it, as the reduction of a
   /// bucket of gradients; the update waits for it.
   bool isOnce = false;
@@ -37,6 +47,12 @@ struct StateBytes {
   double others = 0; // buffers, constants, inputs, arenas
 
   double sum() const { return parameters + gradients + optimizer + others; }
+};
+
+/// What a microbatch has in the host's memory, in bytes: at the most while a function runs, and
+/// when it has.
+struct HostBytes {
+  double peak = 0, held = 0;
 };
 
 /// What the functions of a stage do; those that it does not have are empty.
@@ -55,6 +71,7 @@ struct StageWork {
   /// much is there before and after these depends on how many layers the stage has.
   double microbatchBytes = 0;
   StateBytes state;
+  HostBytes hostForward, hostBackward, hostInput, hostWeight;
   /// Bytes of parameters that are gathered while the stage is unsharded.
   double gatheredBytes = 0;
   /// Buckets that are reduced, and the reduce function if there is one: a schedule has an action
@@ -88,9 +105,17 @@ struct ProgramWork {
   double examples = 0, tokens = 0;
   /// Floating-point operations of its functions by the width of their operands.
   std::array<double, 4> flopsOfWidth = {};
+  /// Whether functions copy to or from the host.
+  bool hasHostCopies = false;
 
   /// The width of most of them.
   cost::Width getWidth() const;
+};
+
+/// When a copy to or from the host runs, in seconds from the beginning of its function.
+struct HostCopy {
+  double begin = 0, end = 0;
+  bool isToHost = false;
 };
 
 /// Seconds of a function.
@@ -100,6 +125,8 @@ struct FunctionTime {
   double host = 0;              // to launch them
   std::vector<double> exposed;  // waiting for communication, by group
   std::vector<double> transfer; // of communication, hidden or not, by group
+  double exposedCopies = 0;     // waiting for copies to and from the host
+  std::vector<HostCopy> copies; // hidden or not, in order
 };
 
 /// How a program is run.
@@ -111,8 +138,8 @@ struct RunOptions {
   SimulationOptions simulation;
 };
 
-/// Its ops one after another, communications on a stream of their own. With `isLast`, ops that run
-/// in the last microbatch only are among them.
+/// Its ops one after another, communications and copies on streams of their own. The function ends
+/// when all have. With `isLast`, ops that run in the last microbatch only are among them.
 FunctionTime timeOf(const cost::Cluster &cluster, const ProgramWork &program,
                     llvm::ArrayRef<OpWork> function, const RunOptions &options = {},
                     bool isLast = false);
@@ -132,6 +159,10 @@ CostTable costsOfStages(const cost::Cluster &cluster, const ProgramWork &program
 
 /// Fails if the program has products of a type that the device has no rate for.
 llvm::Error checkWidth(const cost::Cluster &cluster, const ProgramWork &program);
+
+/// Fails if the program copies to or from the host and the device's file does not describe the
+/// link.
+llvm::Error checkHostLink(const cost::Cluster &cluster, const ProgramWork &program);
 
 /// Gives a table of times (one entry, or one a stage) the activation memory of the stages.
 llvm::Error setMemory(CostTable &table, llvm::ArrayRef<StageWork> stages);

@@ -37,6 +37,13 @@ double Step::maxMemory() const {
   return most;
 }
 
+double Step::maxHostMemory() const {
+  double most = 0;
+  for (const RankMemory &rank : memory)
+    most = std::max(most, rank.host);
+  return most;
+}
+
 namespace {
 /// How often a rank runs a function of one of its stages.
 struct FunctionRuns {
@@ -59,7 +66,11 @@ public:
       seconds += function.runs * function.time->seconds;
     for (auto [sum, each] : llvm::zip_equal(exposed, function.time->exposed))
       sum += function.isBeside ? 0 : function.runs * each;
+    if (!function.isBeside)
+      copies.exposed += function.runs * function.time->exposedCopies;
     for (const OpWork &op : *function.work) {
+      if (op.isEvent)
+        continue;
       bool communicates = op.kind == OpWork::Communication;
       cost::Group group = communicates ? program.groups[op.group].ranks : cost::Group();
       double launches = communicates ? 0 : op.kernels * cluster.device.kernelSeconds;
@@ -67,7 +78,10 @@ public:
       flops += runs * cost::flopsOf(op);
       if (communicates)
         sent[op.group] += runs * cost::sentBytes(op, group);
-      byOp[op.name] += runs * (cost::timeOf(cluster, op, group) + launches);
+      double each = cost::timeOf(cluster, op, group);
+      copies.bytes += runs * op.hostBytes;
+      copies.seconds += op.hostBytes > 0 ? runs * each : 0;
+      byOp[op.name] += runs * (each + launches);
     }
   }
 
@@ -75,6 +89,7 @@ public:
   const ProgramWork &program;
   double seconds = 0, flops = 0;
   std::vector<double> exposed, sent, byOp;
+  HostCopies copies;
 };
 } // namespace
 
@@ -167,6 +182,7 @@ static RankMemory measureMemory(const ProgramWork &program, const Schedule &sche
     memory.state.others += work.state.others;
     memory.work = std::max(memory.work, work.workBytes);
   }
+  memory.host = measureHostMemory(program, schedule, rank);
   return memory;
 }
 
@@ -196,7 +212,8 @@ Step cleave::simulate::describeStep(const cost::Cluster &cluster, const ProgramW
   RankSummary summary(cluster, program);
   for (const FunctionRuns &function : listRuns(program, schedule, times, busiest))
     summary.add(function);
-  step.compute = summary.seconds;
+  step.copies = summary.copies;
+  step.compute = summary.seconds - step.copies.exposed;
   step.rankFlops = summary.flops;
   for (auto [group, seconds, bytes] :
        llvm::zip_equal(program.groups, summary.exposed, summary.sent)) {

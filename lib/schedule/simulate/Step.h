@@ -13,6 +13,7 @@ struct RankMemory {
   StateBytes state;
   double activations = 0; // that microbatches keep, at the most at a time
   double work = 0;        // of functions while they run, at the most
+  double host = 0;        // in the host's memory, at the most; not of the sum
 
   double sum() const { return state.sum() + activations + work; }
 };
@@ -23,16 +24,23 @@ struct Part {
   double seconds = 0;
 };
 
+/// Copies to and from the host.
+struct HostCopies {
+  double seconds = 0, bytes = 0;
+  double exposed = 0; // waiting for them
+};
+
 struct Step {
   double seconds = 0;
   /// Two thirds of the runs that the cluster's constants were fitted to lie within; equal to
   /// `seconds` for a cluster that was never fitted.
   double lowest = 0, highest = 0;
   /// Where the seconds of the busiest rank go: kernels (or the host that launches them), waiting
-  /// for communication by mesh axes, which includes the pipeline's, idling in the pipeline, and
-  /// what no op accounts for.
+  /// for communication by mesh axes, which includes the pipeline's, waiting for copies, idling in
+  /// the pipeline, and what no op accounts for.
   double compute = 0, bubble = 0, other = 0;
   std::vector<Part> exposed;
+  HostCopies copies;
   /// Bytes that the rank sends, by mesh axes.
   std::vector<std::pair<std::string, double>> sent;
   /// Floating-point operations of that rank, recomputed ones included, and bytes that one
@@ -47,6 +55,7 @@ struct Step {
   std::vector<RankMemory> memory; // by place in the pipeline
 
   double maxMemory() const;
+  double maxHostMemory() const;
 };
 
 /// Bytes of gathered parameters that a rank has at the most, of `gathered` by stage: of stages that
@@ -62,6 +71,15 @@ llvm::Expected<Step> predictStep(const cost::Cluster &cluster, const ProgramWork
 Step describeStep(const cost::Cluster &cluster, const ProgramWork &program,
                   const schedule::Schedule &schedule, llvm::ArrayRef<StageTime> times,
                   const Metrics &metrics);
+
+/// Bytes that a rank's microbatches have in the host's memory at the most.
+double measureHostMemory(const ProgramWork &program, const schedule::Schedule &schedule,
+                         unsigned rank);
+
+/// When copies to and from the host run on a rank, in milliseconds: those of its microbatches.
+std::vector<HostCopy> listCopies(const ProgramWork &program, const schedule::Schedule &schedule,
+                                 llvm::ArrayRef<StageTime> times, const Timeline &timeline,
+                                 unsigned rank);
 
 /// By how many percent a step gets longer where a number of the cluster's grows by one percent.
 struct Sensitivity {

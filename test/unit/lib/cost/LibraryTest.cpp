@@ -129,3 +129,50 @@ TEST_F(LibraryTest, AFileNamesItsCluster) {
   EXPECT_NE(llvm::toString(Library::readCluster(path).takeError()).find("\"cluster\""),
             std::string::npos);
 }
+
+TEST_F(LibraryTest, ALinkToTheHostIsAFactOfTheDevice) {
+  auto find = [&] { return llvm::cantFail(llvm::cantFail(Library::read(folder)).find("A1", 8)); };
+  Cluster none = find();
+  EXPECT_EQ(none.device.hostBandwidth, 0);
+  EXPECT_EQ(none.hostMemory, 0);
+  EXPECT_EQ(llvm::sys::path::filename(none.device.file), "a.json");
+  std::string text = device("a", "", "0.5");
+  text.replace(text.find("\"flops_4bit\": 0"), 0, "\"host_bandwidth\": 64e9, ");
+  write("a.json", text);
+  std::string nodes = cluster("a");
+  nodes.replace(nodes.find("\"of\""), 0, "\"host_memory_bytes\": 8e12, ");
+  write("cluster.json", nodes);
+  Cluster found = find();
+  EXPECT_DOUBLE_EQ(found.device.hostBandwidth, 64e9);
+  EXPECT_DOUBLE_EQ(found.device.hostEfficiency, 0.8);
+  EXPECT_DOUBLE_EQ(found.hostMemory, 1e12);
+  EXPECT_EQ(found.note, "");
+  // A relative's part of its link says nothing about this one.
+  std::string constants = "\"constants\": {";
+  text.replace(text.find(constants), constants.size(), constants + "\"host_efficiency\": 0.5, ");
+  write("a.json", text);
+  EXPECT_DOUBLE_EQ(find().device.hostEfficiency, 0.5);
+  write("b.json", device("b", "a", ""));
+  write("cluster.json", cluster("b"));
+  EXPECT_DOUBLE_EQ(find().device.hostEfficiency, 0.8);
+}
+
+TEST_F(LibraryTest, RefusesALinkOrAHostThatCannotBe) {
+  std::string good = device("a", "", "0.5");
+  for (const char *bandwidth : {"-1", "1e999"}) {
+    std::string text = good;
+    text.replace(text.find("\"flops_4bit\": 0"), 0,
+                 std::string("\"host_bandwidth\": ") + bandwidth + ", ");
+    write("a.json", text);
+    EXPECT_NE(fail().find("host_bandwidth"), std::string::npos) << fail();
+  }
+  std::string constants = "\"constants\": {", text = good;
+  text.replace(text.find(constants), constants.size(), constants + "\"host_efficiency\": 0, ");
+  write("a.json", text);
+  EXPECT_NE(fail().find("host_efficiency: expected a positive number, found 0"), std::string::npos);
+  write("a.json", good);
+  std::string nodes = cluster("a");
+  nodes.replace(nodes.find("\"of\""), 0, "\"host_memory_bytes\": -1, ");
+  write("cluster.json", nodes);
+  EXPECT_NE(fail().find("host_memory_bytes: expected 0 or the bytes of a node"), std::string::npos);
+}

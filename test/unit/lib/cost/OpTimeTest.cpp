@@ -150,3 +150,18 @@ TEST(OpWork, CommunicatesAmongItsGroup) {
   op.copies = 2;
   EXPECT_DOUBLE_EQ(timeOf(cluster, op, {8, 1}), exchangeTime(cluster, {8, 1}, 800, 2));
 }
+
+TEST(OpTime, ACopyTakesTheLinkToTheHost) {
+  Cluster cluster;
+  cluster.device = makeDevice();
+  cluster.device.hostBandwidth = 100;
+  cluster.device.hostEfficiency = 0.5;
+  OpWork copy;
+  copy.hostBytes = 200;
+  copy.kernels = 0;
+  EXPECT_DOUBLE_EQ(timeOf(cluster, copy, {}), 4);
+  EXPECT_DOUBLE_EQ(flopsOf(copy), 0);
+  // As many times slower than the memory of a nominal device as lib/backward counts.
+  Device nominal = makeNominalDevice(1e12);
+  EXPECT_DOUBLE_EQ(timeOfHostCopy(nominal, 1e12), nominalHostLinkFactor);
+}

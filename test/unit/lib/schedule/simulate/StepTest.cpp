@@ -48,6 +48,27 @@ static OpWork makeWait(int number) {
   return op;
 }
 
+/// A copy that takes so many seconds on a link of one byte a second.
+static OpWork makeCopy(double seconds, bool isToHost, int starts = -1) {
+  OpWork op;
+  op.kernels = 0;
+  op.hostBytes = seconds;
+  op.isToHost = isToHost;
+  op.starts = starts;
+  return op;
+}
+
+/// An event that is recorded, or waited for.
+static OpWork makeEvent(Stream stream, int starts, int awaits) {
+  OpWork op;
+  op.isEvent = true;
+  op.kernels = 0;
+  op.stream = stream;
+  op.starts = starts;
+  op.awaits = awaits;
+  return op;
+}
+
 /// Stages of 2 ranks along "dp".
 static ProgramWork makeProgram(unsigned stages) {
   ProgramWork program;
@@ -96,6 +117,123 @@ TEST(FunctionTime, CommunicationIsHiddenUpToItsWait) {
   // Kernels beside it are slower.
   cluster.device.overlapSlowdown = 0.5;
   EXPECT_DOUBLE_EQ(time({makeGather(3, 0), makeProduct(5), makeWait(0)}).seconds, 6.5);
+}
+
+static cost::Cluster makeClusterWithHost() {
+  cost::Cluster cluster = makeCluster();
+  cluster.device.hostBandwidth = cluster.device.hostEfficiency = 1;
+  return cluster;
+}
+
+TEST(FunctionTime, CopiesHaveAStreamOfTheirOwn) {
+  cost::Cluster cluster = makeClusterWithHost();
+  ProgramWork program = makeProgram(1);
+  auto time = [&](std::vector<OpWork> ops) { return timeOf(cluster, program, ops); };
+  // From when its operand is there to the end of the function.
+  FunctionTime hidden = time({makeProduct(2), makeCopy(3, true), makeProduct(5)});
+  EXPECT_DOUBLE_EQ(hidden.seconds, 7);
+  EXPECT_DOUBLE_EQ(hidden.exposedCopies, 0);
+  ASSERT_EQ(hidden.copies.size(), 1u);
+  EXPECT_DOUBLE_EQ(hidden.copies[0].begin, 2);
+  EXPECT_DOUBLE_EQ(hidden.copies[0].end, 5);
+  FunctionTime late = time({makeProduct(2), makeCopy(3, true), makeProduct(1)});
+  EXPECT_DOUBLE_EQ(late.seconds, 5);
+  EXPECT_DOUBLE_EQ(late.exposedCopies, 2);
+  // A use waits for a reload, and both directions for each other.
+  FunctionTime both =
+      time({makeCopy(2, true), makeCopy(3, false, 0), makeProduct(1), makeWait(0), makeProduct(1)});
+  EXPECT_DOUBLE_EQ(both.seconds, 6);
+  EXPECT_DOUBLE_EQ(both.exposedCopies, 4);
+  EXPECT_DOUBLE_EQ(both.copies[1].begin, 2);
+  // Communication runs beside them, and is what is waited for where it takes longer.
+  FunctionTime beside = time({makeGather(4, 0), makeCopy(3, false, 1), makeWait(1), makeWait(0)});
+  EXPECT_DOUBLE_EQ(beside.seconds, 4);
+  EXPECT_DOUBLE_EQ(beside.exposedCopies, 3);
+  EXPECT_DOUBLE_EQ(beside.exposed[0], 1);
+  // Kernels are not slower beside copies, but start as the host launches them.
+  cluster.device.overlapSlowdown = 0.5;
+  EXPECT_DOUBLE_EQ(time({makeCopy(3, true), makeProduct(5)}).seconds, 5);
+  cluster.device.hostSeconds = 100;
+  FunctionTime launched = time({makeProduct(2), makeCopy(3, true), makeProduct(2)});
+  EXPECT_NEAR(launched.seconds, 300, 1e-3);
+  EXPECT_NEAR(launched.copies[0].begin, 120, 1e-3);
+  EXPECT_NEAR(launched.copies[0].end, 123, 1e-3);
+}
+
+TEST(FunctionTime, EventsOrderCopiesOfLoweredFunctions) {
+  cost::Cluster cluster = makeClusterWithHost();
+  ProgramWork program = makeProgram(1);
+  auto time = [&](std::vector<OpWork> ops) { return timeOf(cluster, program, ops); };
+  OpWork reload = makeCopy(3, false);
+  reload.hasEvents = true;
+  // Nothing was in its place: it starts with the function, wherever it stands.
+  FunctionTime early = time({makeProduct(5), reload, makeEvent(Stream::Host, 0, -1),
+                             makeEvent(Stream::Compute, -1, 0), makeProduct(1)});
+  EXPECT_DOUBLE_EQ(early.seconds, 6);
+  EXPECT_DOUBLE_EQ(early.exposedCopies, 0);
+  // It waits for the kernel that was the last in its place, and the next for it.
+  FunctionTime after = time({makeProduct(2), makeEvent(Stream::Compute, 0, -1), makeProduct(1),
+                             makeEvent(Stream::Host, -1, 0), reload, makeEvent(Stream::Host, 1, -1),
+                             makeEvent(Stream::Compute, -1, 1), makeProduct(1)});
+  EXPECT_DOUBLE_EQ(after.copies[0].begin, 2);
+  EXPECT_DOUBLE_EQ(after.seconds, 6);
+  EXPECT_DOUBLE_EQ(after.exposedCopies, 2);
+  // Of a collective's result, it waits for the collective.
+  FunctionTime gathered = time({makeGather(4, 0), makeEvent(Stream::Communication, 1, -1),
+                                makeEvent(Stream::Host, -1, 1), reload});
+  EXPECT_DOUBLE_EQ(gathered.seconds, 7);
+}
+
+TEST(Step, CopiesAreReportedByThemselves) {
+  cost::Cluster cluster = makeClusterWithHost();
+  ProgramWork program = makeProgram(4);
+  program.hasHostCopies = true;
+  program.names = {"product", "copy"};
+  for (StageWork &stage : program.stages) {
+    OpWork offload = makeCopy(3, true), reload = makeCopy(3, false, 0);
+    offload.name = reload.name = 1;
+    stage.forward = {makeProduct(1), offload, makeProduct(1)};
+    stage.backward = {reload, makeProduct(2), makeWait(0), makeProduct(2)};
+    stage.hostForward = {4, 3};
+    stage.hostBackward = {3, 0};
+  }
+  auto schedule = makeSchedule(4, 8);
+  Step step = llvm::cantFail(predictStep(cluster, program, schedule));
+  // 4 and 5 seconds, of which 2 and 1 wait.
+  EXPECT_DOUBLE_EQ(step.seconds, 9 * (8 + 3));
+  EXPECT_DOUBLE_EQ(step.copies.exposed, 8 * 3);
+  EXPECT_DOUBLE_EQ(step.copies.seconds, 8 * 6);
+  EXPECT_DOUBLE_EQ(step.copies.bytes, 8 * 6);
+  EXPECT_DOUBLE_EQ(step.compute, 8 * 6);
+  EXPECT_DOUBLE_EQ(step.bubble, 9 * 3);
+  EXPECT_EQ(step.ops[0].name, "product");
+  EXPECT_DOUBLE_EQ(step.ops[1].seconds, 8 * 6);
+  // As many microbatches in flight as places behind it.
+  EXPECT_DOUBLE_EQ(step.memory[0].host, 13);
+  EXPECT_DOUBLE_EQ(step.memory[3].host, 4);
+  EXPECT_DOUBLE_EQ(step.maxHostMemory(), 13);
+
+  std::vector<StageTime> times = timeStages(cluster, program);
+  Timeline timeline =
+      llvm::cantFail(simulate::simulate(schedule, costsOfStages(cluster, program, times)));
+  std::vector<HostCopy> copies = listCopies(program, schedule, times, timeline, 1);
+  ASSERT_EQ(copies.size(), 16u);
+  // The first forward of rank 1 begins when that of rank 0 has ended, in milliseconds.
+  EXPECT_DOUBLE_EQ(copies[0].begin, 5000);
+  EXPECT_DOUBLE_EQ(copies[0].end, 8000);
+  EXPECT_TRUE(copies[0].isToHost);
+}
+
+TEST(Step, ALinkToTheHostThatIsNotDescribedIsRefused) {
+  ProgramWork program = makeProgram(1);
+  cost::Cluster cluster = makeCluster();
+  EXPECT_FALSE(bool(checkHostLink(cluster, program)));
+  program.hasHostCopies = true;
+  cluster.device.file = "chip.json";
+  EXPECT_EQ(llvm::toString(checkHostLink(cluster, program)),
+            "chip.json: facts: expected \"host_bandwidth\", bytes per second and direction, since "
+            "the program copies to host memory, found none");
+  EXPECT_FALSE(bool(checkHostLink(makeClusterWithHost(), program)));
 }
 
 TEST(FunctionTime, AGroupOfOneSendsNothing) {
