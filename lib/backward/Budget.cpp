@@ -65,7 +65,7 @@ static void reportMinimum(const train::ProgramFunctions &program, const JointGra
   memory::MemoryPlan plan =
       memory::planMemory(functions, /*emptyAccumulators=*/request.microbatches == 1);
   Operation *peakOp = plan.peakOp;
-  if (step.oncePeakOp && step.getStateBytes() + step.oncePeakBytes == leastBytes)
+  if (step.oncePeakOp && step.state.getStateBytes() + step.oncePeakBytes == leastBytes)
     peakOp = step.oncePeakOp;
 
   InFlightDiagnostic error = graph.getFunction().emitError();
@@ -73,17 +73,9 @@ static void reportMinimum(const train::ProgramFunctions &program, const JointGra
         << " of memory: the least that a step needs, whatever is recomputed"
         << (request.mayOffload ? " or offloaded" : "") << ", is "
         << memory::describeBytes(leastBytes) << " (" << leastBytes << " bytes); of these ";
-  auto list = [&](int64_t bytes, StringRef what) {
-    if (bytes > 0)
-      error << memory::describeBytes(bytes) << " are " << what << ", ";
-  };
-  list(step.parameterBytes, "parameters");
-  list(step.bufferBytes, "buffers and constants");
-  list(step.optimizerStateBytes, "optimizer state");
-  list(step.inputBytes, "inputs");
-  list(step.bucketBytes, "buckets of gradients");
-  error << (step.getStateBytes() ? "and " : "all, ")
-        << memory::describeBytes(leastBytes - step.getStateBytes())
+  step.state.describe(error);
+  const int64_t stateBytes = step.state.getStateBytes();
+  error << (stateBytes ? "and " : "all, ") << memory::describeBytes(leastBytes - stateBytes)
         << " are values of a microbatch";
   if (peakOp) {
     auto phase = peakOp->getParentOfType<func::FuncOp>()->getAttrOfType<train::PhaseAttr>(

@@ -76,38 +76,6 @@ StageMemory cleave::pipeline::measureStage(ArrayRef<func::FuncOp> functions, mem
   return stage;
 }
 
-void RankState::add(func::FuncOp function) {
-  for (BlockArgument argument : function.getArguments()) {
-    train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
-    bool isBucket = isa<train::BucketType>(argument.getType());
-    int64_t *bytes = nullptr;
-    switch (role.getKind()) {
-    case RoleKind::Parameter:
-      bytes = &parameterBytes;
-      break;
-    case RoleKind::Buffer:
-    case RoleKind::Constant:
-      bytes = &bufferBytes;
-      break;
-    case RoleKind::OptimizerState:
-      bytes = &optimizerStateBytes;
-      break;
-    case RoleKind::Input:
-    case RoleKind::Target:
-      bytes = &inputBytes;
-      break;
-    case RoleKind::Accumulator:
-      bytes = isBucket ? &bucketBytes : &gradientBytes;
-      break;
-    default:
-      continue;
-    }
-    if (seen.insert(role.getFileName()).second)
-      *bytes += isBucket ? memory::getBucketBytes(function, argument.getType())
-                         : memory::getByteSize(argument.getType());
-  }
-}
-
 //===----------------------------------------------------------------------===//
 // Receives
 //===----------------------------------------------------------------------===//

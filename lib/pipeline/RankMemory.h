@@ -13,8 +13,6 @@
 #include "lib/memory/MemoryPlan.h"
 #include "lib/schedule/model/Slots.h"
 
-#include "llvm/ADT/StringSet.h"
-
 namespace cleave::pipeline {
 
 /// Bytes that functions take from another stage.
@@ -102,23 +100,6 @@ private:
   std::vector<Step> steps;
   std::vector<unsigned> completed;
   unsigned numSends = 0, numFrames = 0;
-};
-
-/// What a rank has from the beginning to the end of a step.
-struct RankState {
-  int64_t parameterBytes = 0, bufferBytes = 0, optimizerStateBytes = 0, inputBytes = 0;
-  /// Gradients that add up, and those that do so in buckets.
-  int64_t gradientBytes = 0, bucketBytes = 0;
-
-  /// All but gradients that are not in buckets.
-  int64_t getStateBytes() const {
-    return parameterBytes + bufferBytes + optimizerStateBytes + inputBytes + bucketBytes;
-  }
-  /// Adds what the function needs; what another function of the rank needs, too, counts once.
-  void add(mlir::func::FuncOp function);
-
-private:
-  llvm::StringSet<> seen;
 };
 
 } // namespace cleave::pipeline

@@ -2,6 +2,8 @@
 
 #include "lib/pipeline/StageBudget.h"
 
+#include "lib/memory/StepState.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -34,7 +36,7 @@ public:
         stages.push_back(stage);
   }
 
-  RankState state;
+  memory::StepState state;
   ArrayRef<unsigned> getStages() const { return stages; }
 
   /// Goes from the least time to the least memory, and stops where the rank fits: so what a smaller
@@ -183,16 +185,10 @@ static void reportMinimum(const RankChoice &choice, unsigned rank, const StageBu
         << " of schedule '" << budget.schedule.name << "' needs " << memory::describeBytes(least)
         << " (" << least << " bytes) even if all that helps is recomputed"
         << (budget.mayOffload ? " or offloaded" : "") << "; of these ";
-  auto list = [&](int64_t bytes, StringRef what) {
-    if (bytes > 0)
-      error << memory::describeBytes(bytes) << " are " << what << ", ";
-  };
-  const RankState &state = choice.state;
-  list(state.parameterBytes, "parameters");
-  list(state.bufferBytes, "buffers and constants");
-  list(state.optimizerStateBytes, "optimizer state");
-  list(state.inputBytes, "inputs");
-  list(state.gradientBytes, "gradients");
+  const memory::StepState &state = choice.state;
+  state.describe(error);
+  if (state.gradientBytes > 0)
+    error << memory::describeBytes(state.gradientBytes) << " are gradients, ";
   int64_t values = least - state.getStateBytes() - state.gradientBytes;
   error << (values < least ? "and " : "all, ") << memory::describeBytes(values)
         << " are values of microbatches";

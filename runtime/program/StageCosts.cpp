@@ -2,6 +2,7 @@
 
 #include "cleave/Session.h"
 #include "dialects/dist/Dist.h"
+#include "lib/memory/StepState.h"
 #include "lib/pipeline/RankMemory.h"
 #include "runtime/program/MicrobatchFrames.h"
 #include "runtime/program/ProgramImpl.h"
@@ -84,7 +85,7 @@ static StepWork measureWork(const Program::Impl &impl, int64_t place,
 static ProgramCosts computeCosts(const Program &program, int64_t place, const Plans &plans) {
   const Program::Impl &impl = program.impl();
   ProgramCosts costs;
-  pipeline::RankState state;
+  memory::StepState state;
   for (const PhaseFunction &part : impl.phaseFunctions)
     if (impl.schedule->program.topology.rankOf(unsigned(part.stage)) == place) {
       state.add(part.function);
