@@ -177,10 +177,14 @@ void Search::searchFirst() {
       break;
 }
 
-void Search::finish() {
+/// Those that fit before others, the fastest first.
+void Search::sortCandidates() {
   llvm::stable_sort(result.candidates, [](const Candidate &a, const Candidate &b) {
     return std::make_pair(!a.fits, a.step.seconds) < std::make_pair(!b.fits, b.step.seconds);
   });
+}
+
+void Search::finish() {
   result.bound = best;
   result.isComplete = true;
   for (Entry &entry : entries) {
@@ -248,5 +252,7 @@ SearchResult Search::run() {
   if (std::isinf(best) && options.isExhaustive)
     searchMemory();
   finish();
+  searchBudgets();
+  sortCandidates();
   return std::move(result);
 }

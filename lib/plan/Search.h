@@ -54,8 +54,9 @@ public:
   /// What these are at the least, from that program; null where there are none. Nothing is sharded
   /// in them over the ranks that divide the batch.
   virtual const StageSamples *sampleUndivided(const Shape &shape) = 0;
-  /// The same with every layer of every stage, equal ones too.
-  virtual llvm::Expected<StagedProgram> stageWhole(const Shape &shape) = 0;
+  /// The same with every layer of every stage, equal ones too: what a plan's budget, which is for
+  /// its schedule, makes of equal layers may differ.
+  virtual llvm::Expected<StagedProgram> stageWhole(const Plan &plan) = 0;
   /// Seconds that this takes, by what was carried out until now.
   virtual double estimateWhole(unsigned program) const = 0;
 };
@@ -90,6 +91,8 @@ struct SearchOptions {
   double memory = 0;
   /// Simulates every plan, whatever the bounds say.
   bool isExhaustive = false;
+  /// Of how many plans at the most recomputation by a budget is tried.
+  unsigned numBudgets = 0;
   const solve::Timer *timer = nullptr;
   /// Called with each better plan; until one fits, with each that needs less memory.
   std::function<void(const Candidate &)> report;
@@ -105,6 +108,11 @@ struct SearchResult {
   double memoryBound = 0;
   bool isComplete = false;
   size_t numRefused = 0, numClosed = 0; ///< plans
+  /// Plans with a budget that were tried, the seconds of the best that fits, and seconds below
+  /// which there is none. They are not in the space of `bound`.
+  unsigned numBudgets = 0;
+  std::optional<double> bestBudget;
+  double budgetBound = 0;
   /// Plans that simulate below a bound of theirs: there are none, or the bounds are wrong.
   std::vector<std::string> violations;
 
@@ -169,7 +177,14 @@ private:
   void searchNear();
   void searchRest();
   void searchMemory();
+  void searchBudgets();
+  PlanBound measure(const Plan &plan);
+  std::vector<double> guessBudgets(Shape shape);
+  double boundBudget(const Entry &entry, Shape shape);
+  std::vector<Plan> listBudgets();
+  void tryBudget(Plan plan);
   void finish();
+  void sortCandidates();
   /// Whether there is time for no more than the reported plan with all of its layers.
   bool isOver() const;
   /// Seconds of the search; 0 without a timer.

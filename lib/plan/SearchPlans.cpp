@@ -104,7 +104,9 @@ llvm::Error Search::confirmSamples(const Shape &shape, const simulate::ProgramWo
 }
 
 llvm::Error Search::confirm(const Candidate &candidate, bool isExact) {
-  auto program = programs.stageWhole(candidate.plan.shape);
+  if (candidate.plan.shape.recompute == Recompute::Budget)
+    return llvm::Error::success(); // was carried out with all of its layers
+  auto program = programs.stageWhole(candidate.plan);
   if (!program)
     return program.takeError();
   if (llvm::Error error = confirmSamples(candidate.plan.shape, program->work, isExact))

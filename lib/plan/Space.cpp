@@ -48,7 +48,17 @@ static llvm::StringRef getName(Sharding sharding) {
 }
 
 static llvm::StringRef getName(Recompute recompute) {
-  return recompute == Recompute::None ? "none" : recompute == Recompute::Cheap ? "cheap" : "full";
+  switch (recompute) {
+  case Recompute::None:
+    return "none";
+  case Recompute::Cheap:
+    return "cheap";
+  case Recompute::Full:
+    return "full";
+  case Recompute::Budget:
+    return "budget";
+  }
+  llvm_unreachable("not a way to recompute");
 }
 
 std::vector<llvm::StringRef> cleave::plan::listValues(Key key) {

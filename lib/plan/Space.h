@@ -26,7 +26,9 @@ enum class Recompute {
   None,  ///< nothing: all that it uses is saved
   Cheap, ///< pointwise ops, where fewer bytes are saved then
   Full,  ///< whatever makes the saved bytes of a stage fewest
+  Budget ///< on each rank as little as keeps its step within a plan's `budget`
 };
+/// The same on all ranks.
 constexpr Recompute allRecomputes[] = {Recompute::None, Recompute::Cheap, Recompute::Full};
 
 /// How an export lies on the ranks: what the placement passes decide.
@@ -64,6 +66,8 @@ struct Shape {
 struct Plan {
   Shape shape;
   std::string schedule; ///< "1f1b" also of one pipeline rank, which has none
+  /// Bytes that the passes plan a rank's step with, where backwards recompute by a budget.
+  int64_t budget = 0;
 
   bool operator==(const Plan &) const = default;
 };

@@ -108,13 +108,17 @@ def test_plans_are_carried_out(exported, find, one_rank, build_dir, tmp_path, mo
         name, value = entry.split("=")
         assert plan[name] == value
     assert json.loads((tmp_path / "plan.json").read_text())["best"] == found["best"]
-
-    # The commands that it wrote, as a user would run them.
-    optimize, simulate = found["commands"]
     if (model, ranks, fixed) in UNEQUAL:
-        firsts = optimize.split("at=")[1].split()[0].split(",")
+        firsts = found["commands"][0].split("at=")[1].split()[0].split(",")
         assert [int(name.rsplit(".", 1)[1]) for name in firsts] == UNEQUAL[model, ranks, fixed]
-    assert f"{optimize}\n{simulate}\n" in (tmp_path / "commands.sh").read_text()
+    check_commands(found, build_dir, tmp_path)
+    check_training(found, program, data, build_dir, tmp_path, one_rank(model))
+
+
+def check_commands(found, build_dir, folder):
+    """What a plan's commands, as a user would run them, make takes and needs what was predicted."""
+    optimize, simulate = found["commands"]
+    assert f"{optimize}\n{simulate}\n" in (folder / "commands.sh").read_text()
     for command in (optimize, f"{simulate} --json"):
         name, *arguments = shlex.split(command)
         done = subprocess.run([build_dir / "bin" / name, *arguments], capture_output=True, text=True)
@@ -125,14 +129,49 @@ def test_plans_are_carried_out(exported, find, one_rank, build_dir, tmp_path, mo
     peaks = [place["peak"] for place in found["best"]["memory"]]
     assert [place["peak"] for place in step["memory"]] == pytest.approx(peaks, rel=1e-9)
 
-    local = tmp_path / "program.mlir"
+
+def check_training(found, program, data, build_dir, folder, of_one_rank):
+    """That program trains as one rank does."""
+    local = folder / "program.mlir"
     local.with_suffix(".safetensors").symlink_to(program.with_suffix(".safetensors"))
+    plan = found["best"]["plan"]
     options = [] if int(plan["pp"]) > 1 else ["--microbatches", MICROBATCHES]
-    losses, tensors = Tools(build_dir).train(local, data, *options, *on_ranks(ranks))
-    expected_losses, expected = one_rank(model)
+    losses, tensors = Tools(build_dir).train(local, data, *options, *on_ranks(found["ranks"]))
+    expected_losses, expected = of_one_rank
     assert losses == pytest.approx(expected_losses, rel=TOLERANCE)
     distance, name = difference(tensors, expected)
     assert distance <= TOLERANCE, name
+
+
+# Where a budget by rank helps: ranks of 1F1B have different numbers of microbatches in flight, one stage has all layers.
+BUDGETS = [("gpt8", "pp=4,schedule=1f1b"), ("llama8", "pp=2,dp=2,chunks=2,schedule=interleaved-1f1b,parameters=fsdp-once"),
+           ("llama8", "pp=1,dp=4,parameters=fsdp"), ("gpt8", "pp=2,tp=2,schedule=gpipe")]  # fmt: skip
+
+
+@pytest.mark.parametrize("model,fixed", BUDGETS, ids=[f"{model}-{fixed}" for model, fixed in BUDGETS])
+def test_budgets_by_rank(exported, find, one_rank, build_dir, tmp_path, model, fixed):
+    """Where not all that is computed fits, ranks that recompute what their memory asks for are faster than those that
+    recompute alike."""
+    program, data = exported(model)
+    ways = [find(program, 4, f"--fix={fixed},recompute={way}")["best"] for way in ("cheap", "none")]
+    cheap, none = (max(place["peak"] for place in way["memory"]) for way in ways)
+    memory = int(0.1 * cheap + 0.9 * none)
+    assert cheap < memory < none
+    alike = find(program, 4, f"--fix={fixed}", f"--memory={memory}", "--budgets=0")
+    found = find(program, 4, f"--fix={fixed}", f"--memory={memory}", "-o", tmp_path)
+    assert "budgets" not in alike and alike["best"]["plan"]["recompute"] != "none"
+    best, budgets = found["best"], found["budgets"]
+    assert best["plan"]["recompute"] == "budget" and best["seconds"] < alike["best"]["seconds"]
+    assert all(place["peak"] <= memory for place in best["memory"])
+    # The space's bound is that of plans whose ranks recompute alike.
+    assert found["lower_bound"] == alike["lower_bound"] and found["gap"] == 0
+    assert 0 < budgets["lower_bound"] <= budgets["seconds"] == best["seconds"] and 1 <= budgets["tried"] <= 8
+    assert f"memory={best['plan']['budget']}" in found["commands"][0]
+    check_commands(found, build_dir, tmp_path)
+    check_training(found, program, data, build_dir, tmp_path, one_rank(model))
+    # Nothing is to be gained where all fits, or where the way is fixed.
+    assert "budgets" not in find(program, 4, f"--fix={fixed}")
+    assert "budgets" not in find(program, 4, f"--fix={fixed},recompute=cheap", f"--memory={memory}")
 
 
 @pytest.mark.parametrize("model", part_of_today(["gpt8", "llama8"]))

@@ -91,11 +91,29 @@ std::vector<PassCall> plan::listPlacing(const Layout &layout, llvm::StringRef pl
   return passes;
 }
 
-std::vector<PassCall> plan::listStaging(const Shape &shape, const Source &source,
+/// What backwards recompute, as --partition-joint and --outline-stages take it.
+static std::string describeRecompute(const Plan &plan, int64_t microbatches) {
+  switch (plan.shape.recompute) {
+  case Recompute::None:
+    return "policy=save-all";
+  case Recompute::Cheap:
+    return "recompute=cheap";
+  case Recompute::Full:
+    return "recompute=all";
+  case Recompute::Budget:
+    break;
+  }
+  std::string budget =
+      llvm::formatv("policy=budget memory={0} microbatches={1}", plan.budget, microbatches);
+  if (plan.shape.layout.pipeline > 1)
+    budget += llvm::formatv(" schedule={0} ranks={1}", plan.schedule, plan.shape.layout.pipeline);
+  return budget;
+}
+
+std::vector<PassCall> plan::listStaging(const Plan &plan, const Source &source,
                                         llvm::ArrayRef<int64_t> cuts) {
-  std::string options = shape.recompute == Recompute::None    ? "policy=save-all"
-                        : shape.recompute == Recompute::Cheap ? "recompute=cheap"
-                                                              : "recompute=all";
+  const Shape &shape = plan.shape;
+  std::string options = describeRecompute(plan, source.facts.microbatches);
   std::vector<PassCall> passes;
   if (cuts.empty()) {
     passes.push_back({"partition-joint", options});

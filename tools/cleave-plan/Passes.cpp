@@ -265,7 +265,7 @@ llvm::Expected<StagedProgram> PassRunner::stage(const Shape &shape) {
   Shape key = shape;
   key.layout.dataInside = false;
   if (!staged || staged->first != key) {
-    auto program = stage(key, chooseStages(key, /*isWhole=*/false));
+    auto program = stage({key, ""}, chooseStages(key, /*isWhole=*/false));
     if (!program)
       return program.takeError();
     staged.emplace(key, std::move(*program));
@@ -276,8 +276,8 @@ llvm::Expected<StagedProgram> PassRunner::stage(const Shape &shape) {
   return program;
 }
 
-llvm::Expected<StagedProgram> PassRunner::stageWhole(const Shape &shape) {
-  return stage(shape, chooseStages(shape, /*isWhole=*/true));
+llvm::Expected<StagedProgram> PassRunner::stageWhole(const Plan &plan) {
+  return stage(plan, chooseStages(plan.shape, /*isWhole=*/true));
 }
 
 double PassRunner::estimateWhole(unsigned program) const {
@@ -300,14 +300,15 @@ llvm::Expected<std::vector<train::ProgramFunctions>> plan::listStages(ModuleOp m
   return std::vector<train::ProgramFunctions>{std::move(*program)};
 }
 
-llvm::Expected<StagedProgram> PassRunner::stage(const Shape &shape, const Stages &chosen) {
+llvm::Expected<StagedProgram> PassRunner::stage(const Plan &plan, const Stages &chosen) {
+  const Shape &shape = plan.shape;
   auto global = place(shape.layout, chosen.kept);
   if (!global)
     return global.takeError();
   solve::Timer timer;
   const Source &source = sources[shape.layout.program];
   auto module = std::make_shared<OwningOpRef<ModuleOp>>(global->clone());
-  if (llvm::Error error = runPasses(module->get(), listStaging(shape, source, chosen.cuts)))
+  if (llvm::Error error = runPasses(module->get(), listStaging(plan, source, chosen.cuts)))
     return std::move(error);
   auto carried = listStages(module->get(), shape.numStages() > 1);
   if (!carried)

@@ -50,7 +50,7 @@ public:
   LayerTimes::Recomputed recomputeUndivided(const Layout &layout, Recompute recompute) override;
   llvm::Expected<LayerTimes> partition(const Layout &layout) override;
   llvm::Expected<StagedProgram> stage(const Shape &shape) override;
-  llvm::Expected<StagedProgram> stageWhole(const Shape &shape) override;
+  llvm::Expected<StagedProgram> stageWhole(const Plan &plan) override;
   double estimateWhole(unsigned program) const override;
   const StageSamples *sampleStages(const Shape &shape) override;
   const StageSamples *sampleGathering(const Shape &shape) override;
@@ -82,7 +82,7 @@ private:
   Kept chooseKept(const Layout &layout, Kept kept,
                   llvm::ArrayRef<std::vector<unsigned>> stages) const;
   Stages chooseStages(const Shape &shape, bool isWhole) const;
-  llvm::Expected<StagedProgram> stage(const Shape &shape, const Stages &stages);
+  llvm::Expected<StagedProgram> stage(const Plan &plan, const Stages &stages);
   /// A program of few layers, cut at these.
   struct SampledWork {
     std::vector<int64_t> cuts;

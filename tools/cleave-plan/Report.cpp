@@ -36,6 +36,8 @@ std::string plan::describe(const Plan &plan, const Space &space) {
       text += " ";
     text += (getName(key) + "=" + getValue(plan, key, space.programs)).str();
   }
+  if (plan.budget > 0)
+    text += llvm::formatv(" budget={0:F3}GiB", double(plan.budget) / gib);
   if (space.programs.size() > 1)
     text += " program=" + space.programs[layout.program].path;
   return text;
@@ -160,6 +162,12 @@ void plan::printText(const Found &found, llvm::raw_ostream &os) {
                           100 * part.seconds / best.step.seconds);
     os << "\n";
   }
+  if (result.numBudgets) {
+    os << llvm::formatv("memory budgets: {0} plans tried", result.numBudgets);
+    if (result.bestBudget)
+      os << llvm::formatv(", the best takes {0:e4} s", *result.bestBudget);
+    os << llvm::formatv("; none takes less than {0:e4} s\n", result.budgetBound);
+  }
   os << llvm::formatv("{0} plans simulated, {1} slower by their bounds, {2} refused by passes or "
                       "schedules; {3} programs partitioned ({5} layers), {4:F1} s\n",
                       result.candidates.size(), result.numClosed, result.numRefused,
@@ -182,6 +190,8 @@ static llvm::json::Object toJSON(const Candidate &candidate, const Space &space)
   llvm::json::Object plan, exposed;
   for (unsigned index = 0; index < numKeys; ++index)
     plan[getName(Key(index))] = getValue(candidate.plan, Key(index), space.programs);
+  if (candidate.plan.budget > 0)
+    plan["budget"] = candidate.plan.budget;
   plan["program"] = space.programs[candidate.plan.shape.layout.program].path;
   for (const simulate::Part &part : step.exposed)
     exposed[part.name] = part.seconds;
@@ -246,6 +256,11 @@ llvm::json::Object plan::toJSON(const Found &found) {
                             {"seconds", found.seconds},
                             {"alternatives", std::move(alternatives)},
                             {"commands", std::move(commands)}};
+  if (result.numBudgets)
+    object["budgets"] = llvm::json::Object{
+        {"tried", int64_t(result.numBudgets)},
+        {"seconds", result.bestBudget ? llvm::json::Value(*result.bestBudget) : nullptr},
+        {"lower_bound", result.budgetBound}};
   if (found.explains)
     object["layouts"] = std::move(layouts);
   return object;
@@ -272,7 +287,7 @@ std::vector<std::string> plan::listCommands(const Found &found) {
   };
   int64_t microbatches = source.facts.microbatches;
   std::vector<PassCall> passes = listPlacing(layout, inFolder("placements.json"));
-  llvm::append_range(passes, listStaging(plan.shape, source, found.space.listCuts(plan.shape)));
+  llvm::append_range(passes, listStaging(plan, source, found.space.listCuts(plan.shape)));
   llvm::append_range(passes, listScheduling(plan, microbatches));
   std::string program = quote(inFolder("program.mlir"));
   std::string opt = "cleave-opt " + quote(source.facts.path);

@@ -57,6 +57,10 @@ static cl::opt<std::string> limitOption("time-limit", cl::cat(category), cl::ini
 static cl::opt<unsigned> alternativesOption("alternatives", cl::cat(category), cl::init(5),
                                             cl::value_desc("N"),
                                             cl::desc("Next best plans to list (5 if not given)"));
+static cl::opt<unsigned> budgetsOption(
+    "budgets", cl::cat(category), cl::init(8), cl::value_desc("N"),
+    cl::desc("Plans at the most of which recomputation by a memory budget, which differs by rank, "
+             "is tried after the search (8 if not given)"));
 static cl::opt<bool>
     explainOption("explain", cl::cat(category),
                   cl::desc("List every layout: searched, refused or slower, and by which bound"));
@@ -196,6 +200,7 @@ static llvm::Error runTool() {
   SearchOptions options;
   options.memory = memory;
   options.isExhaustive = exhaustiveOption;
+  options.numBudgets = budgetsOption;
   options.timer = &timer;
   if (progressOption)
     options.report = [&](const Candidate &candidate) {

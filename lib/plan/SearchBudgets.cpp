@@ -1,0 +1,174 @@
+// Plans each of whose ranks recomputes as little as its memory asks for. What such a rank saves
+// depends on the schedule and on the rank's place, so that each is carried out with all of its
+// layers: few can be. They are looked at after the space, where most was learnt of cuts and
+// schedules.
+#include "lib/plan/SearchEntry.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
+
+using namespace cleave::plan;
+
+static constexpr double forEver = std::numeric_limits<double>::infinity();
+
+namespace {
+/// A plan with a budget that was not carried out, and seconds that it may take.
+struct Guess {
+  double seconds = forEver;
+  Plan plan;
+};
+} // namespace
+
+/// Seconds within the memory, on the straight line between two ways to recompute of which one fits
+/// and the other one does not. No end where the fastest fits, so that a budget changes nothing, or
+/// none does.
+static double interpolate(llvm::ArrayRef<PlanBound> ways, double memory) {
+  double least = forEver;
+  const PlanBound &none = ways[size_t(Recompute::None)];
+  if (none.memory <= memory)
+    return forEver;
+  for (const PlanBound &fits : ways) {
+    if (fits.memory > memory || fits.seconds == 0)
+      continue;
+    least = std::min(least, fits.seconds);
+    for (const PlanBound &other : ways)
+      if (other.memory > memory && !std::isinf(other.memory))
+        least = std::min(least, fits.seconds + (other.seconds - fits.seconds) *
+                                                   (memory - fits.memory) /
+                                                   (other.memory - fits.memory));
+  }
+  return least;
+}
+
+/// What a plan takes and needs, as far as that is known.
+PlanBound Search::measure(const Plan &plan) {
+  for (const Candidate &each : result.candidates)
+    if (each.plan == plan)
+      return {each.step.seconds, each.step.maxMemory()};
+  return boundPlan(plan);
+}
+
+/// By schedule of a cut.
+std::vector<double> Search::guessBudgets(Shape shape) {
+  std::vector<std::string> schedules = space.listSchedules(shape);
+  std::vector<std::array<PlanBound, std::size(allRecomputes)>> ways(schedules.size());
+  for (Recompute recompute : allRecomputes) {
+    shape.recompute = recompute;
+    for (auto [schedule, way] : llvm::zip_equal(schedules, ways))
+      way[size_t(recompute)] = measure({shape, schedule});
+  }
+  std::vector<double> guesses;
+  for (const auto &way : ways)
+    guesses.push_back(interpolate(way, options.memory));
+  return guesses;
+}
+
+/// The shortest step of any way to recompute in this cut, whatever memory it takes: one that
+/// recomputes nothing, as far as that does not hang on the order of ops.
+double Search::boundBudget(const Entry &entry, Shape shape) {
+  const Layout &layout = shape.layout;
+  shape.recompute = Recompute::None;
+  double bound = boundLayout(layout);
+  auto raise = [&](LayerTimes times) {
+    times.recomputed = {};
+    bound = std::max(bound, boundShape(space, cluster, shape, times));
+  };
+  raise(programs.timeGlobal(layout.program, layout.numParts()));
+  if (entry.undivided)
+    raise(*entry.undivided);
+  if (entry.times)
+    raise(*entry.times);
+  return bound;
+}
+
+/// Of the schedules of all cuts of which samples are known, those that may be faster than the best,
+/// the fastest first. For half of the time that is left.
+std::vector<Plan> Search::listBudgets() {
+  const double end = options.timer ? (now() + options.timer->getLimit()) / 2 : forEver;
+  std::vector<Guess> guesses;
+  for (const Entry &entry : entries) {
+    if (!entry.times)
+      continue;
+    for (const Work &work : entry.works) {
+      Shape shape = work.shape;
+      if (shape.recompute != Recompute::None || shape.splitsBackward ||
+          boundBudget(entry, shape) >= best)
+        continue;
+      bool isKnown = llvm::any_of(entry.works, [&](const Work &other) {
+        Shape like = other.shape;
+        like.recompute = Recompute::None;
+        return like == shape && other.isRefined();
+      });
+      if (!isKnown)
+        continue;
+      if (isOver() || now() >= end)
+        break;
+      std::vector<double> seconds = guessBudgets(shape);
+      shape.recompute = Recompute::Budget;
+      for (auto [schedule, guess] : llvm::zip_equal(space.listSchedules(shape), seconds))
+        if (guess < best)
+          guesses.push_back({guess, {shape, schedule}});
+    }
+  }
+  llvm::stable_sort(guesses,
+                    [](const Guess &a, const Guess &b) { return a.seconds < b.seconds; });
+  std::vector<Plan> plans;
+  for (Guess &guess : guesses)
+    plans.push_back(std::move(guess.plan));
+  return plans;
+}
+
+/// Carries a plan out. The passes plan memory to the byte, simulations count what is held and what
+/// runs; so the budget is that for which the simulated step fits.
+void Search::tryBudget(Plan plan) {
+  constexpr unsigned maxAttempts = 3;
+  constexpr double enough = 0.99;
+  plan.budget = int64_t(options.memory);
+  for (unsigned attempt = 0; attempt < maxAttempts && plan.budget > 0 && !isOver(); ++attempt) {
+    auto program = programs.stageWhole(plan);
+    auto candidate = program ? simulate(plan, *program, forEver)
+                             : llvm::Expected<Candidate>(program.takeError());
+    if (!candidate) {
+      ++result.numRefused;
+      llvm::consumeError(candidate.takeError());
+      return;
+    }
+    const double found = candidate->step.maxMemory(), seconds = candidate->step.seconds;
+    plan.budget += int64_t(options.memory - found);
+    if (candidate->fits) {
+      result.bestBudget = std::min(result.bestBudget.value_or(seconds), seconds);
+      if (seconds < best) {
+        best = seconds;
+        bestPlan = candidate->plan;
+        if (options.report)
+          options.report(*candidate);
+      }
+      result.candidates.push_back(std::move(*candidate));
+      if (found >= enough * options.memory)
+        return;
+    }
+  }
+}
+
+/// After the space was searched: what is faster where ranks differ in what they recompute.
+void Search::searchBudgets() {
+  if (options.numBudgets == 0 || options.isExhaustive || space.fixed.get(Key::Recompute))
+    return;
+  result.budgetBound = result.bound;
+  for (const Entry &entry : entries)
+    for (const Work &work : entry.works)
+      if (work.shape.recompute == Recompute::None && !work.shape.splitsBackward &&
+          entry.report.kind != LayoutReport::TooLarge)
+        result.budgetBound = std::min(result.budgetBound, boundBudget(entry, work.shape));
+  for (const Plan &plan : listBudgets()) {
+    if (isOver() || result.numBudgets == options.numBudgets)
+      break;
+    ++result.numBudgets;
+    tryBudget(plan);
+  }
+  if (result.bestBudget && *result.bestBudget < result.budgetBound)
+    result.violations.push_back(llvm::formatv("a plan with a budget: {0} s, bound {1} s",
+                                              *result.bestBudget, result.budgetBound));
+}
