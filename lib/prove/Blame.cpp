@@ -220,9 +220,18 @@ void Blame::describe(Operation *op, Finding &finding) {
   auto say = [&](const Status &status) {
     if (status.likeness == Likeness::Scaled) {
       llvm::raw_string_ostream os(finding.operand);
-      os << status.factor.num;
-      if (status.factor.den != 1)
-        os << '/' << status.factor.den;
+      // Of an axis of any size: n is the number of its ranks.
+      auto print = [&](const llvm::DynamicAPInt &number) {
+        if (number == kOpenSize)
+          os << 'n';
+        else
+          os << number;
+      };
+      print(status.factor.num);
+      if (status.factor.den != 1) {
+        os << '/';
+        print(status.factor.den);
+      }
       os << " times the expected value";
     }
     for (auto [axis, on] : llvm::zip(prover.axes, status.layout))

@@ -29,6 +29,11 @@ std::optional<SmallVector<Axis>> Evaluator::findAxes(ArrayAttr names) const {
   return found;
 }
 
+/// Whether one of them has any number of ranks.
+static bool areOpen(ArrayRef<Axis> axes) {
+  return llvm::any_of(axes, [](const Axis &axis) { return axis.isOpen(); });
+}
+
 static int64_t countRanks(ArrayRef<Axis> axes) {
   int64_t ranks = 1;
   for (const Axis &axis : axes)
@@ -60,6 +65,8 @@ std::optional<Tensor> Evaluator::reduce(const Tensor &value, dist::ReductionAttr
   case Reduction::Avg:
   case Reduction::PremulSum: {
     Rational factor(1);
+    if (reduction.getKind() == Reduction::Avg && areOpen(along))
+      terms.countOpen();
     if (reduction.getKind() == Reduction::Avg && !terms.breaks(Lemma::ReduceMean))
       factor = Rational(1) / Rational(countRanks(along));
     else if (reduction.getKind() == Reduction::PremulSum)
@@ -172,6 +179,8 @@ std::optional<Tensor> Evaluator::reduceMember(const Tensor &value, std::optional
     llvm::append_range(all, *along);
     if (isScattered)
       parts = *along;
+    if (areOpen(parts))
+      return std::nullopt;
   }
   Tensor result = value;
   result.meaning = terms.sum(std::move(result.meaning), ::digitsOf(all));
@@ -189,7 +198,7 @@ std::optional<Tensor> Evaluator::reduceMember(const Tensor &value, std::optional
 std::optional<Tensor> Evaluator::convert(Operation *op, const Tensor &value) {
   auto convert = cast<dist::ConvertOp>(op);
   const Axis *axis = findAxis(convert.getAxis());
-  if (!axis)
+  if (!axis || axis->isOpen())
     return std::nullopt;
   AxisPlacement from = convert.getSource(), to = convert.getDestination();
   std::optional<int64_t> dim = convert.getSlicedDim();
@@ -261,6 +270,9 @@ bool Evaluator::evaluateDist(Operation *op, ArrayRef<const Tensor *> operands,
   if (auto names = op->getAttrOfType<ArrayAttr>("axes")) {
     along = findAxes(names);
     if (!along)
+      return false;
+    // Of any number of ranks only what all have together is known.
+    if (areOpen(*along) && !isa<dist::AllReduceOp>(op))
       return false;
   }
   auto sizeAt = [&](mlir::Value value, int64_t dim) {

@@ -227,16 +227,17 @@ void Prover::explain(const Tensor &found, const Tensor &expected, const Result &
     if (axis.size == 1)
       continue;
     finding.differs = true;
+    std::string size = axis.isOpen() ? "n" : std::to_string(axis.size);
     if (isScaled(found, Rational(axis.size))) {
       finding.relation = llvm::formatv("{0} times the expected value: it is summed over '{1}' "
                                        "once too often, or not divided by its size",
-                                       axis.size, axis.name);
+                                       size, axis.name);
       return;
     }
     if (isScaled(found, Rational(1) / Rational(axis.size))) {
       finding.relation = llvm::formatv("1/{0} of the expected value: it is divided by the size of "
                                        "'{1}' once too often, or not summed over it",
-                                       axis.size, axis.name);
+                                       size, axis.name);
       return;
     }
     if (!mayBeTermOf(found, axis.digits))
@@ -259,6 +260,7 @@ LogicalResult Prover::run(const ProveOptions &options) {
     terms.breakLemma(*options.broken);
   if (options.hasRoomForRows)
     terms.assumeRoom();
+  hasOwnBuffers = options.hasOwnBuffers;
   for (ModuleOp module : {global, local})
     for (func::FuncOp function : module.getOps<func::FuncOp>()) {
       if (function->hasAttr(train::kRanksAttrName) &&
@@ -283,8 +285,12 @@ LogicalResult Prover::run(const ProveOptions &options) {
       return failure();
     localParts = std::move(*parts);
     readMesh();
+    readBatchAxes(*globalParts, localParts);
+    if (!proof.outOfScope.empty())
+      return success();
   }
-  globalEvaluator.emplace(terms, comparesRanks ? axes : ArrayRef<Axis>(), lookUps, missingCuts,
+  globalEvaluator.emplace(terms, comparesRanks ? ArrayRef<Axis>(axes) : ArrayRef<Axis>(batchAxes),
+                          lookUps, missingCuts,
                           /*isFirst=*/true);
   localEvaluator.emplace(terms, axes, lookUps, missingCuts);
   globalEvaluator->keepJoins(keptJoins);
@@ -319,6 +325,7 @@ LogicalResult Prover::run(const ProveOptions &options) {
   if (options.log && classes.empty())
     log.emplace(terms, axes, *options.log);
   walk(*globalParts, /*isLocal=*/false, nullptr);
+  accumulateForCaller();
   numGlobalTerms = terms.size();
   localEvaluator->beginSecond(numGlobalTerms);
   for (RankClass &each : classes)
@@ -333,6 +340,7 @@ LogicalResult Prover::run(const ProveOptions &options) {
   if (!localEvaluator->isRoomNeeded())
     outOfScope("rows are numbered for parts with less room than their exchange has");
   checkStep(*globalParts);
+  checkOwnBatches();
   if (failed(checkSchedule()))
     return failure();
   for (const Result &result : results) {
@@ -354,6 +362,8 @@ LogicalResult Prover::run(const ProveOptions &options) {
       finding.relation = "the local program does not return it";
       proof.findings.push_back(finding);
     }
+  if (proof.findings.empty() && terms.doesCountOpen())
+    fail("the step", "it is proved only for one size of the mesh axis that is '?'");
   // What results are compared by are terms as well.
   if (log)
     log->end();

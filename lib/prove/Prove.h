@@ -63,6 +63,8 @@ struct ProveOptions {
   std::string *log = nullptr;
   /// Whether no rank receives more rows than it has room for.
   bool hasRoomForRows = false;
+  /// Whether buffers may be each rank's own, made of the microbatches that it runs.
+  bool hasOwnBuffers = false;
   /// Whether changes are tried with which what is not proved would be right.
   bool triesRepairs = true;
 };

@@ -149,6 +149,24 @@ private:
     if (proof.outOfScope.empty())
       proof.outOfScope = reason.str();
   }
+  // Of ranks with microbatches of their own (OwnBatches.cpp).
+  /// How an argument lies on the axes over which roles divide the batch: the same on all ranks, of
+  /// each rank's own microbatch, or a rank's term of a sum.
+  enum class ByRole : uint8_t { Same, Own, Term };
+  llvm::StringMap<ByRole> byRole;
+  std::vector<Axis> batchAxes;
+  llvm::StringSet<> updatedBuffers;
+  bool hasOwnBuffers = false;
+  mlir::ArrayAttr findBatchAxes(llvm::ArrayRef<Part> parts);
+  static ByRole byRoleOf(Part part, train::RoleAttr role, const llvm::StringSet<> &updated,
+                         const llvm::StringSet<> &reduced);
+  void readBatchAxes(llvm::ArrayRef<Part> globalParts, llvm::ArrayRef<Part> parts);
+  void addBatchPlaces(llvm::StringRef name, llvm::SmallVectorImpl<Index> &indices,
+                      llvm::SmallVectorImpl<int64_t> &sizes, llvm::SmallVectorImpl<Var> &summed);
+  void accumulateForCaller();
+  llvm::StringSet<> statesOfMicrobatches();
+  void checkOwnBatches();
+
   /// Whether GLOBAL has a function of phase reduce.
   bool globalReduces = false;
   /// Whether LOCAL is a program of ranks, of which attributes say how values lie, and not one of

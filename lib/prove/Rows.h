@@ -28,6 +28,8 @@ struct Axis {
   llvm::SmallVector<Var, 1> digits;
   Var whole;
 
+  bool isOpen() const { return size == kOpenSize; }
+
   Index getPlace(const Variables &variables) const { return placeIn(digits, variables); }
 };
 

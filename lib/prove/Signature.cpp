@@ -121,11 +121,9 @@ void Prover::readMesh() {
   if (!mesh)
     return;
   for (dist::AxisAttr axis : mesh.getAxes().getAsRange<dist::AxisAttr>()) {
-    if (axis.getSize() <= 0)
-      return outOfScope("the size of mesh axis '" + axis.getName() + "' is not known");
     Axis &made = axes.emplace_back();
     made.name = axis.getName().str();
-    made.size = axis.getSize();
+    made.size = axis.getSize() > 0 ? axis.getSize() : kOpenSize;
     made.whole = terms.variables.make(made.size);
     SmallVector<int64_t> strides;
     if (auto found = cuts.find(made.name); found != cuts.end())
@@ -200,7 +198,7 @@ bool Prover::readArgument(StringRef name, RankedTensorType type, dist::Placement
   // takes, in another place: sums over stages are of the same gradients.
   StringRef reduced = name;
   if (reduced.consume_front("update gradient ") && !globalReduces &&
-      !isCutInTerms(placement, axes)) {
+      !isCutInTerms(placement, axes) && byRole.lookup(name) == ByRole::Same) {
     auto before = arguments.find(("reduce gradient " + reduced).str());
     if (before != arguments.end()) {
       result.global = before->second.global;
@@ -238,6 +236,7 @@ bool Prover::readArgument(StringRef name, RankedTensorType type, dist::Placement
     result.global = globalEvaluator->opaque(globalType);
     return true;
   }
+  addBatchPlaces(name, indices, sizes, summed);
   result.global.dims = makeDims(terms, globalType.getShape());
   for (const auto &dim : result.global.dims)
     for (Var var : dim) {
@@ -260,7 +259,8 @@ bool Prover::readNamed(StringRef name, RankedTensorType type, dist::PlacementAtt
                        func::FuncOp function) {
   if (comparesRanks)
     return readOfRanks(name, type, placement, function);
-  if (!axes.empty() && communicates && !placement) {
+  // Roles say how it lies where they divide inputs.
+  if (!axes.empty() && communicates && !placement && batchAxes.empty()) {
     outOfScope("'" + name +
                "' has no placement, and the program communicates: its signature does "
                "not say how its arguments lie");
@@ -292,10 +292,6 @@ void Prover::readArguments(ArrayRef<Part> parts) {
       auto type = dyn_cast<RankedTensorType>(argument.getType());
       if (!type)
         return outOfScope("'" + name + "' is not a tensor");
-      if (role && role.getOver() && !comparesRanks)
-        return outOfScope("'" + name +
-                          "' is divided by its role, not by its type: a program of data "
-                          "parallelism without types is another step than that of one device");
       if (!readNamed(name, type, placementOf(argument), part.function))
         return;
       localValues[argument] = arguments[name].local;

@@ -60,6 +60,8 @@ bool Prover::splitAxes() {
     SmallVector<int64_t> strides(found->second.begin(), found->second.end());
     split(axis, strides, terms.variables, digits);
   }
+  for (Axis &axis : batchAxes)
+    axis = *localEvaluator->findAxis(axis.name);
   missingCuts.clear();
   if (digits.empty())
     return false;

@@ -140,15 +140,7 @@ static bool returns(func::FuncOp function, RoleKind kind) {
 /// Whether each gradient is the sum so far, and what depends on neither sums nor buffers: then
 /// microbatches may be added in any order.
 bool Prover::areGradientsFreeOfOrder() {
-  llvm::StringSet<> states;
-  for (const auto &entry : arguments) {
-    StringRef name = entry.first();
-    if (name.starts_with("microbatch accumulator "))
-      states.insert(name);
-    // What no microbatch returns stays as it is.
-    if (name.starts_with("buffer ") && globalResults.contains(("microbatch " + name).str()))
-      states.insert(name);
-  }
+  llvm::StringSet<> states = statesOfMicrobatches();
   for (const auto &[name, value] : globalResults) {
     StringRef rest = name;
     if (!rest.consume_front("microbatch gradient "))

@@ -315,6 +315,7 @@ void Terms::normalizeSummand(Summand summand, Meaning &result) {
   llvm::erase_if(summand.bound, [&](Var var) {
     if (isUsed(var))
       return false;
+    countsOpen |= variables.getSize(var) == kOpenSize;
     if (!breaks(Lemma::SumOfUnused))
       summand.coefficient *= Rational(variables.getSize(var));
     return true;

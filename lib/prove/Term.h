@@ -37,6 +37,9 @@ Rational exactly(double number);
 
 using TermId = unsigned;
 
+/// Stands for the size of a mesh axis that is `?`, which has any number of ranks.
+constexpr int64_t kOpenSize = (int64_t(1) << 31) - 1;
+
 /// `term` at an index for each of its digits.
 struct Reference {
   TermId term = 0;
@@ -227,6 +230,10 @@ public:
   void takePieces() { areParts = arePieces = true; }
   bool takesPieces() const { return arePieces; }
 
+  /// Whether a value was taken as many times as an axis of any size has ranks.
+  bool doesCountOpen() const { return countsOpen; }
+  void countOpen() { countsOpen = true; }
+
   /// The digits of ranks' places.
   void nameRanks(llvm::ArrayRef<Var> digits) { ranks.assign(digits.begin(), digits.end()); }
 
@@ -244,7 +251,7 @@ private:
   bool late = false;
   std::optional<Lemma> broken;
   llvm::SmallVector<Var> ranks;
-  bool areShares = false, hasRoom = false, areParts = false, arePieces = false;
+  bool areShares = false, hasRoom = false, countsOpen = false, areParts = false, arePieces = false;
   unsigned sinceLook = 0;
 
   TermId intern(llvm::StringRef key, Term term);

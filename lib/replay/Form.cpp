@@ -236,6 +236,7 @@ void Forms::simplify(Summand summand, Form &result) {
         llvm::count_if(summand.guards, depends) > 1)
       continue;
     if (guard == summand.guards.end()) {
+      countsOpen |= sizes[var] == kOpen;
       summand.factor *= Rational(sizes[var]);
     } else {
       int64_t stride = guard->index.at(var), width = guard->high - guard->low;

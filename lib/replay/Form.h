@@ -108,6 +108,11 @@ public:
   size_t numTerms() const { return terms.size(); }
   std::optional<TermId> findLeaf(StringRef name) const;
 
+  /// Stands for the number of ranks of an axis that is `?`.
+  static constexpr int64_t kOpen = (int64_t(1) << 31) - 1;
+  /// Whether a value was taken as many times.
+  bool countsOpen = false;
+
   Var make(int64_t size) {
     sizes.push_back(size);
     return sizes.size() - 1;

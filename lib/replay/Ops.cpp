@@ -342,6 +342,10 @@ SmallVector<Var> Ops::digitsOf(ArrayRef<Axis> along) const {
   return digits;
 }
 
+static bool areOpen(ArrayRef<Axis> along) {
+  return llvm::any_of(along, [](const Axis &axis) { return axis.size == Forms::kOpen; });
+}
+
 static int64_t countRanks(ArrayRef<Axis> along) {
   int64_t ranks = 1;
   for (const Axis &axis : along)
@@ -359,6 +363,7 @@ std::optional<Tensor> Ops::reduce(Tensor value, dist::ReductionAttr reduction,
     break;
   case dist::Reduction::Avg:
     factor = Rational(1) / Rational(countRanks(along));
+    forms.countsOpen |= areOpen(along);
     break;
   case dist::Reduction::Sum:
     break;
@@ -454,6 +459,9 @@ bool Ops::communicate(Operation *op, ArrayRef<Tensor> operands, std::vector<Tens
       return false;
     along = *found;
   }
+  // Of any number of ranks only what all have together is known.
+  if (areOpen(along) && !isa<dist::AllReduceOp>(op))
+    return false;
   int64_t ranks = countRanks(along);
   auto grows = [&](mlir::Value from, mlir::Value to, int64_t dim) {
     return tensorOf(from.getType()).getDimSize(dim) * ranks ==

@@ -17,7 +17,9 @@ struct Outcome {
   std::map<std::string, unsigned> trusted;
 };
 
-Outcome check(mlir::ModuleOp global, mlir::ModuleOp local, const Log &log, Forms &forms);
+/// `hasOwnBuffers`: those that microbatches update may be each rank's own.
+Outcome check(mlir::ModuleOp global, mlir::ModuleOp local, const Log &log, Forms &forms,
+              bool hasOwnBuffers);
 
 } // namespace cleave::replay
 

@@ -1,5 +1,5 @@
 """The pipelines of cleave-opt that the documents print, each made into two programs that cleave-prove compares: GPT for one device,
-and what the pipeline leaves of it, placed first where the document places none."""
+and what the pipeline leaves of it. Where it neither places values nor divides inputs by roles, it is placed first."""
 
 import dataclasses
 import pathlib
@@ -14,13 +14,12 @@ import cleave
 from cleave import ContextParallel, DataParallel, Plan
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-# Without types, gradients are reduced by roles: the statement is about a step of as many batches as ranks.
-RECIPES = {recipe.where: recipe for recipe in documented.recipes(SOURCE) if not recipe.asks_for("sync-gradients")}
+RECIPES = {recipe.where: recipe for recipe in documented.recipes(SOURCE)}
 MODEL = "gpt_untied"
 # The executable forms are checked against what they were lowered from.
 _LOWERS = ("--fuse-kernels", "--compile-kernels", "--lower-to-exec")
 # What changes the step on purpose is in the program for one device, too.
-_CHANGES = ("--clip-gradients", "--autodiff")
+_CHANGES = ("--clip-gradients", "--scale-loss", "--autodiff")
 
 
 def _named(options, names):
@@ -44,6 +43,11 @@ def starts_forward(where):
     return RECIPES[where].asks_for("autodiff")
 
 
+def divides_by_roles(where):
+    """Whether the pipeline gives each rank microbatches of its own: types place nothing."""
+    return RECIPES[where].asks_for("sync-gradients")
+
+
 def export_forward(folder):
     return cleave.export_spec(dataclasses.replace(MODELS[MODEL](), gradients=False), folder)
 
@@ -60,7 +64,7 @@ def make_programs(build, where, program, folder):
         assert made.returncode == 0, made.stderr
         return output
 
-    passes = placed(options, _plan_for(options).write(folder / "plan.json"))
+    passes = options if divides_by_roles(where) else placed(options, _plan_for(options).write(folder / "plan.json"))
     return (
         opt(folder / "whole.mlir", _named(options, _CHANGES)),
         # Documents name files from the root.

@@ -142,8 +142,8 @@ def documents(outcomes):
         "## Pipelines of the documents",
         "",
         f"Every command line of cleave-opt in the README and docs/, on `{documented_proofs.MODEL}`, without what lowers programs to executables "
-        "(`--verify-exec` checks that) and without those with `--sync-gradients`, which [are not proved](../../docs/proof.md#what-is-proved-today). Where a document places nothing, the plan is "
-        "`fsdp2`, or `cp2`. `--clip-gradients` and `--autodiff` are in the program for one device, too.",
+        "(`--verify-exec` checks that). Where a document places nothing, the plan is `fsdp2`, or `cp2`, but for `--sync-gradients`, which is proved "
+        "by roles alone and for any number of ranks. `--clip-gradients`, `--scale-loss` and `--autodiff` are in the program for one device, too.",
         "",
         f"{sum(o.answer == 'proved' for o in outcomes)} of {len(outcomes)} are proved.",
         "",

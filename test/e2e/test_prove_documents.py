@@ -1,5 +1,5 @@
-"""Every pipeline of cleave-opt that the documents print is proved on an exported GPT that is placed first, where the document
-places none: what it leaves, of one function or of stages by their schedule, is the step of one device."""
+"""Every pipeline of cleave-opt that the documents print is proved on an exported GPT, which is placed first where the document
+neither places it nor divides its inputs: what it leaves, of one function or of stages by their schedule, is the step of one device."""
 
 import json
 import subprocess
@@ -15,9 +15,9 @@ def forward_only(tmp_path_factory):
 
 
 def test_recipes_are_found():
-    """Stages with schedules, halves of backwards and rings are among them."""
+    """Stages with schedules, halves of backwards, rings, and data parallelism by roles are among them."""
     options = " ".join(option for recipe in RECIPES.values() for option in recipe.options)
-    for name in ("build-schedule", "split-backward", "split-fsdp-collectives", "sequence-major", "autodiff"):
+    for name in ("build-schedule", "split-backward", "split-fsdp-collectives", "sequence-major", "autodiff", "sync-gradients", "scale-loss"):
         assert f"--{name}" in options
 
 

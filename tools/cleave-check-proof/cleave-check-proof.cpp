@@ -33,6 +33,9 @@ static cl::opt<bool> exactCastsOption(
     "assume-exact-casts", cl::cat(category),
     cl::desc("The log is of cleave-prove --assume=exact-casts: conversions between floating-point "
              "types change no value"));
+static cl::opt<bool> ownBuffersOption(
+    "assume-own-buffers", cl::cat(category),
+    cl::desc("The log is of cleave-prove --assume=own-buffers: buffers may be each rank's own"));
 
 static int fail(const llvm::Twine &message) {
   llvm::WithColor::error(llvm::errs(), "cleave-check-proof") << message << "\n";
@@ -76,7 +79,7 @@ int main(int argc, char **argv) {
     llvm::outs() << "rejected: " << llvm::toString(log.takeError()) << "\n";
     return Rejected;
   }
-  replay::Outcome outcome = replay::check(*global, *local, *log, forms);
+  replay::Outcome outcome = replay::check(*global, *local, *log, forms, ownBuffersOption);
   if (!outcome.problem.empty()) {
     llvm::outs() << "rejected: ";
     if (outcome.line)
@@ -88,6 +91,8 @@ int main(int argc, char **argv) {
                << " values\n";
   if (exactCastsOption)
     llvm::outs() << "assumed: conversions between floating-point types change no value\n";
+  if (ownBuffersOption)
+    llvm::outs() << "assumed: buffers may be each rank's own, of the microbatches that it runs\n";
   for (const auto &[lemma, count] : outcome.trusted)
     llvm::outs() << "trusted: " << lemma << ", " << count << " values\n";
   return outcome.trusted.empty() ? Checked : Trusting;

@@ -48,7 +48,7 @@ static cl::opt<std::string> inputsOption("counterexample", cl::cat(category),
                                          cl::desc("Keep the inputs of the run in this file"));
 static cl::opt<uint64_t> seedOption("seed", cl::cat(category), cl::init(0),
                                     cl::desc("Seed of the random inputs"));
-enum Assumption : uint8_t { ExactCasts, RoomForRows };
+enum Assumption : uint8_t { ExactCasts, RoomForRows, OwnBuffers };
 static cl::bits<Assumption> assumeOption(
     "assume", cl::cat(category), cl::CommaSeparated,
     cl::desc("Prove it for programs of which this holds, which the answer says"),
@@ -56,7 +56,9 @@ static cl::bits<Assumption> assumeOption(
                           "Conversions between floating-point types change no value"),
                clEnumValN(RoomForRows, "room-for-rows",
                           "No rank receives more rows than it has room for: a run in which one "
-                          "does ends with an error")));
+                          "does ends with an error"),
+               clEnumValN(OwnBuffers, "own-buffers",
+                          "Buffers may be each rank's own, of the microbatches that it runs")));
 // For developers: CONTRIBUTING.md.
 static cl::opt<std::string>
     breakOption("break-lemma", cl::cat(category), cl::Hidden, cl::value_desc("name"),
@@ -150,6 +152,8 @@ static void printJson(const Proof &proof, const std::optional<Execution> &execut
     assumptions.push_back("exact-casts");
   if (assumeOption.isSet(RoomForRows))
     assumptions.push_back("room-for-rows");
+  if (assumeOption.isSet(OwnBuffers))
+    assumptions.push_back("own-buffers");
   if (!assumptions.empty())
     answer["assumptions"] = std::move(assumptions);
   if (!proof.note.empty())
@@ -193,8 +197,13 @@ static void printText(const Proof &proof, const std::optional<Execution> &execut
       llvm::outs() << separator << "conversions between floating-point types change no value";
       separator = ", and ";
     }
-    if (assumeOption.isSet(RoomForRows))
+    if (assumeOption.isSet(RoomForRows)) {
       llvm::outs() << separator << "no rank receives more rows than it has room for";
+      separator = ", and ";
+    }
+    if (assumeOption.isSet(OwnBuffers))
+      llvm::outs() << separator
+                   << "buffers may be each rank's own, of the microbatches that it runs";
     llvm::outs() << "\n";
     return;
   }
@@ -308,9 +317,10 @@ int main(int argc, char **argv) {
       return fail("--assume=exact-casts: " + llvm::toString(std::move(error)));
   }
   std::string log;
-  mlir::FailureOr<Proof> proof = prove::prove(
-      assumedGlobal ? *assumedGlobal : *global, assumedLocal ? *assumedLocal : *local,
-      {deadline, broken, logOption.empty() ? nullptr : &log, assumeOption.isSet(RoomForRows)});
+  mlir::FailureOr<Proof> proof =
+      prove::prove(assumedGlobal ? *assumedGlobal : *global, assumedLocal ? *assumedLocal : *local,
+                   {deadline, broken, logOption.empty() ? nullptr : &log,
+                    assumeOption.isSet(RoomForRows), assumeOption.isSet(OwnBuffers)});
   if (failed(proof))
     return BadInput;
   if (proof->isProved && !logOption.empty())

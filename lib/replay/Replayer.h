@@ -1,0 +1,107 @@
+//===- Replayer.h - a log against both programs -----------------*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_REPLAY_REPLAYER_H
+#define CLEAVE_LIB_REPLAY_REPLAYER_H
+
+#include "lib/replay/Batches.h"
+#include "lib/replay/Replay.h"
+#include "lib/replay/Tensor.h"
+
+namespace cleave::replay {
+
+/// A function of a program: "microbatch", "reduce", "update", or of no phase.
+struct Part {
+  std::string phase;
+  mlir::func::FuncOp function;
+};
+
+/// One of the two programs.
+struct Program {
+  mlir::ModuleOp module;
+  bool isLocal = false;
+  SmallVector<Part> parts;
+  bool communicates = false;
+  /// The names of its arguments.
+  llvm::StringSet<> takes;
+  llvm::DenseMap<mlir::Value, Tensor> values;
+  struct Result {
+    Part part;
+    unsigned number;
+    Tensor value;
+  };
+  std::map<std::string, Result> results;
+};
+
+class Replay {
+public:
+  Replay(const Log &log, Forms &forms, bool hasOwnBuffers)
+      : log(log), forms(forms), ops(forms, axes, lookUps), hasOwnBuffers(hasOwnBuffers) {}
+  Outcome outcome;
+  void run(mlir::ModuleOp globalModule, mlir::ModuleOp localModule);
+
+private:
+  const Log &log;
+  Forms &forms;
+  SmallVector<Axis> axes;
+  llvm::StringSet<> lookUps;
+  Ops ops;
+  bool hasOwnBuffers;
+  Program global, local;
+  Batches batches;
+  /// The digits of the places that a value of either program may depend on.
+  llvm::DenseSet<Var> globalDigits, localDigits;
+  /// By name: how LOCAL's argument lies, and both programs' values.
+  struct Argument {
+    dist::PlacementAttr placement;
+    Tensor global, local;
+  };
+  std::map<std::string, Argument> arguments;
+  llvm::DenseSet<TermId> unknowns;
+  unsigned numRankDigits = 0;
+
+  bool fail(const llvm::Twine &problem, unsigned line = 0) {
+    if (outcome.problem.empty()) {
+      outcome.problem = problem.str();
+      outcome.line = line;
+    }
+    return false;
+  }
+  std::string nameOf(train::RoleAttr role) {
+    return (train::stringifyRoleKind(role.getKind()) + " " + role.getNameOrEmpty() + " " +
+            role.getSlotOrEmpty())
+        .str();
+  }
+  std::string nameOf(Part part, train::RoleAttr role, unsigned number, bool isResult) {
+    if (!role)
+      return (part.function.getName() + " argument " + llvm::Twine(number)).str();
+    bool isOfPart =
+        isResult || role.getKind() == train::RoleKind::Gradient || role.getKind() == train::RoleKind::Accumulator;
+    return (isOfPart ? part.phase + " " : "") + nameOf(role);
+  }
+  bool readParts(Program &program);
+  bool readMesh();
+  dist::PlacementAttr placementOf(Program &program, mlir::func::FuncOp function, unsigned number,
+                            bool isResult);
+  bool readArguments();
+  bool checkTies();
+  bool checkStep();
+  bool readBatches();
+  bool checkBatches();
+  std::optional<Tensor> toLocal(Tensor value, dist::PlacementAttr placement);
+  bool walk(Program &program);
+  Tensor valueOf(const Claim &claim);
+  bool takeClaim(Program &program, mlir::Operation *op, const Claim &claim, const Tensor *made,
+                 mlir::RankedTensorType type, Tensor &value);
+  bool compareResults();
+  std::optional<Tensor> sumOfCaller(llvm::StringRef result, const Tensor &value);
+};
+
+/// Whether the value goes from one function of a microbatch to another.
+bool passesOn(train::RoleAttr role);
+/// What a placement says of each axis; without it, and invariant, all ranks have the same.
+dist::AxisPlacement on(dist::PlacementAttr placement, llvm::StringRef axis);
+bool isSum(const dist::AxisPlacement &placement);
+
+} // namespace cleave::replay
+
+#endif // CLEAVE_LIB_REPLAY_REPLAYER_H
