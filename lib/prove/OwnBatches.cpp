@@ -1,10 +1,10 @@
 //===- OwnBatches.cpp - ranks with microbatches of their own ----------------===//
 //
 // Where roles divide inputs over axes of the mesh (`over`), each rank runs microbatches of its own:
-// with M of them on n ranks, rank r's microbatch m is number r * M + m of a step of one device. So a
-// function of a microbatch is compared for any rank's one: what each microbatch has of its own is a
-// leaf with the rank's place, the same in both programs. Gradients that ranks have added up are terms
-// of what one device has, since each microbatch adds to them what depends on no other one.
+// with M of them on n ranks, rank r's microbatch m is number r * M + m of a step of one device. So
+// a function of a microbatch is compared for any rank's one: what each microbatch has of its own is
+// a leaf with the rank's place, the same in both programs. Gradients that ranks have added up are
+// terms of what one device has, since each microbatch adds to them what depends on no other one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,9 +16,9 @@ using namespace cleave::prove;
 using train::RoleKind;
 
 /// Visits the arguments of all functions with their roles; of a bucket, its members.
-static void
-forEachArgument(ArrayRef<Part> parts,
-                llvm::function_ref<void(Part, train::RoleAttr, std::string, dist::PlacementAttr)> see) {
+static void forEachArgument(
+    ArrayRef<Part> parts,
+    llvm::function_ref<void(Part, train::RoleAttr, std::string, dist::PlacementAttr)> see) {
   for (Part part : parts)
     for (BlockArgument argument : part.function.getArguments()) {
       train::RoleAttr role = train::getArgumentRole(part.function, argument.getArgNumber());
@@ -107,12 +107,12 @@ void Prover::readBatchAxes(ArrayRef<Part> globalParts, ArrayRef<Part> parts) {
         if (resultPlacement(part.function, i))
           outOfScope("results lie by their types, and inputs are divided by their roles");
       }
-  forEachArgument(parts, [&](Part part, train::RoleAttr role, std::string name,
-                             dist::PlacementAttr placement) {
-    if (placement)
-      outOfScope("'" + name + "' lies by its type, and inputs are divided by their roles");
-    byRole[name] = byRoleOf(part, role, updatedBuffers, reduced);
-  });
+  forEachArgument(
+      parts, [&](Part part, train::RoleAttr role, std::string name, dist::PlacementAttr placement) {
+        if (placement)
+          outOfScope("'" + name + "' lies by its type, and inputs are divided by their roles");
+        byRole[name] = byRoleOf(part, role, updatedBuffers, reduced);
+      });
 }
 
 /// What the leaf of an argument has for each axis over which the batch is divided.
@@ -177,7 +177,8 @@ void Prover::checkOwnBatches() {
         fail(name.rtrim(), "a rank's is of its own microbatches, and that of one device of all: "
                            "--assume=own-buffers proves what others compute");
     } else if (terms.dependsOn(value.meaning, states)) {
-      fail(name.rtrim(), "it depends on the microbatches before, of which a rank runs its own alone");
+      fail(name.rtrim(),
+           "it depends on the microbatches before, of which a rank runs its own alone");
     }
   }
 }

@@ -74,14 +74,14 @@ private:
   std::string nameOf(Part part, train::RoleAttr role, unsigned number, bool isResult) {
     if (!role)
       return (part.function.getName() + " argument " + llvm::Twine(number)).str();
-    bool isOfPart =
-        isResult || role.getKind() == train::RoleKind::Gradient || role.getKind() == train::RoleKind::Accumulator;
+    bool isOfPart = isResult || role.getKind() == train::RoleKind::Gradient ||
+                    role.getKind() == train::RoleKind::Accumulator;
     return (isOfPart ? part.phase + " " : "") + nameOf(role);
   }
   bool readParts(Program &program);
   bool readMesh();
   dist::PlacementAttr placementOf(Program &program, mlir::func::FuncOp function, unsigned number,
-                            bool isResult);
+                                  bool isResult);
   bool readArguments();
   bool checkTies();
   bool checkStep();

@@ -4,9 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "lib/replay/Replayer.h"
 #include "dialects/dist/Placed.h"
 #include "dialects/pipeline/Pipeline.h"
+#include "lib/replay/Replayer.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -118,8 +118,9 @@ bool Replay::readArguments() {
   for (Part part : global.parts)
     for (BlockArgument argument : part.function.getArguments())
       if (auto type = dyn_cast<RankedTensorType>(argument.getType())) {
-        std::string name = nameOf(part, train::getArgumentRole(part.function, argument.getArgNumber()),
-                                  argument.getArgNumber(), false);
+        std::string name =
+            nameOf(part, train::getArgumentRole(part.function, argument.getArgNumber()),
+                   argument.getArgNumber(), false);
         wholes[name] = type;
         global.takes.insert(name);
       }

@@ -3,12 +3,14 @@ device with all of them, for any number of ranks; programs with errors are not."
 
 import dataclasses
 import json
+import random
 import re
 import subprocess
 
 import cleave
 import pytest
 import torch
+from combinations_cover import seed
 from exported_models import MODELS
 from training import ENVIRONMENT
 
@@ -224,11 +226,11 @@ def test_not_checked(programs, check):
 # Errors.
 
 
-def replaced(old, new, number=0):
+def replaced(old, new):
+    """An edit of one of the places that match, by the run's seed."""
+
     def edit(text):
-        found = list(re.finditer(old, text))
-        assert len(found) > number, old
-        match = found[number]
+        match = random.Random(f"{seed()} {new}").choice(list(re.finditer(old, text)))
         return text[: match.start()] + match.expand(new) + text[match.end() :]
 
     return edit
@@ -298,6 +300,25 @@ def test_errors(programs, prove, opt, tmp_path, error, size):
     for finding in answer["findings"]:
         assert finding["op"] == op
         assert said.format(n="n" if size == "?" else size) in finding.get("operand", "") + finding.get("repair", "")
+
+
+def test_runs(programs, build_dir, tmp_path):
+    """What one rank makes of a microbatch is run where the number of ranks is open; sums over ranks it cannot refute."""
+
+    def answer(size, error):
+        whole, part = programs("gpt_untied", SYNC if size == "?" else f"{SYNC} size={size}")
+        wrong = tmp_path / "wrong.mlir"
+        wrong.write_text(ERRORS[error][0](part.read_text()))
+        made = subprocess.run([build_dir / "bin" / "cleave-prove", whole, wrong, "--json"], capture_output=True, text=True, timeout=120)
+        return made.returncode, json.loads(made.stdout)["execution"]
+
+    status, run = answer("?", "averaged over microbatches again")
+    assert status == 1 and run["ranks"] == 1
+    assert [example["name"].split(".")[0] for example in run["counterexamples"]] == ["grad"]
+    status, run = answer("?", "dropped")
+    assert status == 2 and run["values"] > 20 and not run["counterexamples"]
+    status, run = answer("3", "averaged over microbatches again")
+    assert status == 2 and "microbatches of its own" in run["not_run"]
 
 
 def test_inputs_that_do_not_belong_together(programs, prove, tmp_path):

@@ -35,22 +35,36 @@ static constexpr int64_t kMaxRanks = 16;
 // What the programs need
 //===----------------------------------------------------------------------===//
 
-/// Ranks of the mesh, and of the pipeline if it is not an axis of it; nothing if a size is open.
-static std::optional<int64_t> countRanks(ModuleOp module) {
+/// Ranks of the mesh, and of the pipeline if it is not an axis of it. An axis of open size may have
+/// one.
+static int64_t countRanks(ModuleOp module) {
   int64_t ranks = 1;
   dist::MeshOp mesh = dist::getMesh(module);
   if (mesh)
-    for (auto axis : mesh.getAxes().getAsRange<dist::AxisAttr>()) {
-      if (axis.getSize() <= 0)
-        return std::nullopt;
-      ranks *= axis.getSize();
-    }
+    for (auto axis : mesh.getAxes().getAsRange<dist::AxisAttr>())
+      ranks *= std::max<int64_t>(axis.getSize(), 1);
   for (auto schedule : module.getOps<pipeline::ScheduleOp>()) {
     StringRef axis = schedule.getAxis().value_or("pp");
     if (!mesh || !mesh.findAxis(axis))
       ranks *= int64_t(schedule.getLists().size());
   }
   return ranks;
+}
+
+/// Whether roles divide inputs over several ranks: each has results of microbatches of its own.
+static bool hasOwnBatches(ModuleOp module) {
+  dist::MeshOp mesh = dist::getMesh(module);
+  for (auto function : module.getOps<func::FuncOp>())
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      auto role = function.getArgAttrOfType<train::RoleAttr>(i, train::kRoleAttrName);
+      if (mesh && role && role.getOver() &&
+          llvm::any_of(role.getOver().getAsValueRange<StringAttr>(), [&](StringRef name) {
+            dist::AxisAttr axis = mesh.findAxis(name);
+            return axis && axis.getSize() > 1;
+          }))
+        return true;
+    }
+  return false;
 }
 
 /// Of the mesh's axes.
@@ -330,13 +344,14 @@ Execution cleave::prove::execute(ModuleOp global, ModuleOp local, const ExecuteO
           return function->hasAttr(train::kPhaseAttrName);
         }))
       return notRun("only programs of training steps are run");
-  std::optional<int64_t> ranks = countRanks(local);
-  if (!ranks)
-    return notRun("the mesh has an axis of open size");
-  if (*ranks > kMaxRanks)
-    return notRun("it is for " + llvm::Twine(*ranks) + " ranks, of which at most " +
+  if (hasOwnBatches(local))
+    return notRun("each rank has results of microbatches of its own, of which none is that of one "
+                  "device");
+  int64_t ranks = countRanks(local);
+  if (ranks > kMaxRanks)
+    return notRun("it is for " + llvm::Twine(ranks) + " ranks, of which at most " +
                   llvm::Twine(kMaxRanks) + " are run");
-  execution.ranks = *ranks;
+  execution.ranks = ranks;
   auto inputs = makeInputs(global, getSizes(local), countMicrobatches(local), options.seed);
   if (!inputs)
     return notRun(llvm::toString(inputs.takeError()));
