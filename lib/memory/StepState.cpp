@@ -38,8 +38,8 @@ void StepState::add(func::FuncOp function) {
       continue;
     }
     if (seen.insert(role.getFileName()).second)
-      *bytes += isBucket ? getBucketBytes(function, argument.getType())
-                         : getByteSize(argument.getType());
+      *bytes +=
+          isBucket ? getBucketBytes(function, argument.getType()) : getByteSize(argument.getType());
   }
 }
 

@@ -3,6 +3,7 @@
 #include "lib/pipeline/StageBudget.h"
 
 #include "lib/memory/StepState.h"
+#include "lib/pipeline/StageFrontier.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -12,19 +13,6 @@ using namespace cleave::pipeline;
 using train::RoleKind;
 
 namespace {
-/// The partitions of a stage that trade memory for time.
-struct StageFrontier {
-  struct Point {
-    backward::FunctionPeaks peaks;
-    backward::Partition partition;
-    int64_t time = 0, hostBytes = 0;
-  };
-  /// From the least memory to the least time.
-  std::vector<Point> points;
-  size_t chosen = 0;
-  unsigned inFlight = 0;
-};
-
 /// One rank and its stages.
 class RankChoice {
 public:
@@ -67,7 +55,7 @@ public:
   RankBudget report() const {
     RankBudget report{getPeakBytes(), state.getStateBytes()};
     for (unsigned stage : stages) {
-      const StageFrontier::Point &point = frontiers[stage].points[frontiers[stage].chosen];
+      const StageFrontier::Point &point = getPoint(stage);
       report.time += point.time;
       report.hostBytes += point.hostBytes;
     }
@@ -77,17 +65,17 @@ public:
   int64_t getPeakBytes() const {
     int64_t arena = 0, frames = 0;
     for (unsigned stage : stages) {
-      const backward::FunctionPeaks &peaks = getPeaks(stage);
-      arena = std::max(arena, peaks.arenaBytes);
-      frames += peaks.frameBytes * frontiers[stage].inFlight;
+      const StageFrontier::Point &point = getPoint(stage);
+      arena = std::max(arena, point.arenaBytes);
+      frames += point.frameBytes * frontiers[stage].inFlight;
     }
     return state.getStateBytes() + state.gradientBytes + arena + frames +
            list.follow(memories).peakBytes;
   }
 
 private:
-  const backward::FunctionPeaks &getPeaks(unsigned stage) const {
-    return frontiers[stage].points[frontiers[stage].chosen].peaks;
+  const StageFrontier::Point &getPoint(unsigned stage) const {
+    return frontiers[stage].points[frontiers[stage].chosen];
   }
 
   std::vector<size_t> getChosen() const {
@@ -99,22 +87,18 @@ private:
 
   void move(unsigned stage, size_t point) {
     frontiers[stage].chosen = point;
-    const backward::FunctionPeaks &peaks = getPeaks(stage);
-    StageMemory &memory = memories[stage];
-    memory.phases = {train::Phase::Forward, train::Phase::Backward};
-    memory.functions.assign(2, {});
-    memory.functions[0].peakBytes = peaks.forwardBytes;
-    memory.functions[0].heldBytes = peaks.heldBytes;
-    memory.functions[1].peakBytes = peaks.backwardBytes;
-    memory.input.saved = peaks.savedInputBytes;
+    memories[stage] = getPoint(stage).memory;
   }
 
   /// What its microbatches in flight hold.
   int64_t getHeldBytes(unsigned stage, size_t point) const {
-    const backward::FunctionPeaks &peaks = frontiers[stage].points[point].peaks;
+    const StageFrontier::Point &of = frontiers[stage].points[point];
+    int64_t peak = 0;
+    for (const memory::FunctionPlan &function : of.memory.functions)
+      peak = std::max(peak, function.peakBytes);
     return frontiers[stage].inFlight *
-               (peaks.heldBytes + peaks.frameBytes + peaks.savedInputBytes) +
-           peaks.arenaBytes + std::max(peaks.forwardBytes, peaks.backwardBytes);
+               (of.memory.functions.front().heldBytes + of.frameBytes + of.memory.input.saved) +
+           of.arenaBytes + peak;
   }
 
   /// The stage whose next partition costs the least time for a byte.
@@ -145,38 +129,6 @@ private:
 };
 } // namespace
 
-static FailureOr<StageFrontier> searchStage(const JointStage &stage, unsigned inFlight,
-                                            const StageBudget &budget, unsigned numStages) {
-  FailureOr<backward::RecomputeModel> model =
-      backward::RecomputeModel::create(stage.graph, budget.level);
-  if (failed(model))
-    return failure();
-  backward::StepForm form;
-  form.isLowered = budget.isLowered;
-  form.inFlight = std::max(inFlight, 1u);
-  form.mayOffload = budget.mayOffload;
-  backward::PartitionCosts costs(stage.graph, *model, form, backward::timeOfRecomputing);
-  FailureOr<backward::Frontier> found =
-      backward::searchPartitions(stage.graph, *model, budget.level, costs, numStages);
-  if (failed(found))
-    return failure();
-  StageFrontier frontier;
-  frontier.inFlight = inFlight;
-  for (const backward::Frontier::Point &point : found->getPoints())
-    frontier.points.push_back({costs.measureFunctions(point.kept), costs.getPartition(point.kept),
-                               point.costs.time, point.costs.hostBytes});
-  return frontier;
-}
-
-/// What stages take of each other does not depend on how they are divided.
-static StageMemory countTakenOf(const JointStage &stage) {
-  StageMemory memory;
-  func::FuncOp function = stage.graph.getFunction();
-  memory.input = countTaken(function, RoleKind::Crossing);
-  memory.gradient = countTaken(function, RoleKind::CrossingGradient);
-  return memory;
-}
-
 static void reportMinimum(const RankChoice &choice, unsigned rank, const StageBudget &budget,
                           Location location) {
   int64_t least = choice.getPeakBytes();
@@ -197,9 +149,9 @@ static void reportMinimum(const RankChoice &choice, unsigned rank, const StageBu
 FailureOr<StagePartitions> cleave::pipeline::chooseStagePartitions(ArrayRef<JointStage> stages,
                                                                    const StageBudget &budget,
                                                                    Location location) {
+  StageSearch search(stages, budget);
   std::vector<StageFrontier> frontiers(stages.size());
-  std::vector<StageMemory> memories;
-  llvm::transform(stages, std::back_inserter(memories), countTakenOf);
+  std::vector<StageMemory> memories = search.getTaken();
   StagePartitions result;
   for (unsigned rank = 0; rank < budget.schedule.numRanks(); ++rank) {
     schedule::FrameSlots slots = schedule::assignFrameSlots(budget.schedule, rank);
@@ -208,11 +160,8 @@ FailureOr<StagePartitions> cleave::pipeline::chooseStagePartitions(ArrayRef<Join
       choice.state.add(stages[stage].graph.getFunction());
       if (func::FuncOp update = stages[stage].update)
         choice.state.add(update);
-      FailureOr<StageFrontier> frontier =
-          searchStage(stages[stage], slots.numSlots[stage], budget, unsigned(stages.size()));
-      if (failed(frontier))
+      if (failed(search.run(stage, slots.numSlots[stage], frontiers[stage])))
         return failure();
-      frontiers[stage] = std::move(*frontier);
     }
     if (!choice.choose()) {
       reportMinimum(choice, rank, budget, location);
@@ -220,7 +169,11 @@ FailureOr<StagePartitions> cleave::pipeline::chooseStagePartitions(ArrayRef<Join
     }
     result.ranks.push_back(choice.report());
   }
-  for (StageFrontier &frontier : frontiers)
-    result.stages.push_back(std::move(frontier.points[frontier.chosen].partition));
+  for (auto [stage, frontier] : llvm::enumerate(frontiers)) {
+    auto partition = search.getPartition(unsigned(stage), frontier.points[frontier.chosen].kept);
+    if (failed(partition))
+      return failure();
+    result.stages.push_back(std::move(*partition));
+  }
   return result;
 }

@@ -17,8 +17,11 @@ namespace cleave::pipeline {
 struct StageBudget {
   /// Of each rank, for a whole step.
   int64_t bytes = 0;
-  /// With sends and receives; backwards are whole.
+  /// With sends and receives.
   schedule::Schedule schedule;
+  /// Whether it runs backwards in halves, so that --split-backward follows. Not of stages that are
+  /// lowered.
+  bool splitsBackward = false;
   /// Whether the stages are to be lowered by --lower-to-exec.
   bool isLowered = false;
   /// What may be recomputed.

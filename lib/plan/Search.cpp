@@ -230,6 +230,7 @@ std::tuple<bool, double, bool, int64_t> Search::rankLayout(const Layout &layout)
 }
 
 SearchResult Search::run() {
+  keepsTime = triesBudgets();
   for (const Layout &layout : space.listLayouts()) {
     Entry &entry = entries.emplace_back();
     entry.report.layout = layout;

@@ -177,10 +177,12 @@ private:
   void searchNear();
   void searchRest();
   void searchMemory();
+  bool triesBudgets() const;
   void searchBudgets();
   PlanBound measure(const Plan &plan);
   std::vector<double> guessBudgets(Shape shape);
   double boundBudget(const Entry &entry, Shape shape);
+  std::vector<Shape> listCutsOfBudgets();
   std::vector<Plan> listBudgets();
   void tryBudget(Plan plan);
   void finish();
@@ -201,6 +203,8 @@ private:
   /// The last of which boundPlan() was asked, and boundUndividedMemory(), by schedule.
   std::optional<std::pair<Shape, std::vector<PlanBound>>> bounded, undivided;
   Plan bestPlan;
+  /// Whether some of the time is for budgets.
+  bool keepsTime = false;
   double best = std::numeric_limits<double>::infinity();
 };
 

@@ -35,9 +35,9 @@ static double interpolate(llvm::ArrayRef<PlanBound> ways, double memory) {
     least = std::min(least, fits.seconds);
     for (const PlanBound &other : ways)
       if (other.memory > memory && !std::isinf(other.memory))
-        least = std::min(least, fits.seconds + (other.seconds - fits.seconds) *
-                                                   (memory - fits.memory) /
-                                                   (other.memory - fits.memory));
+        least =
+            std::min(least, fits.seconds + (other.seconds - fits.seconds) * (memory - fits.memory) /
+                                               (other.memory - fits.memory));
   }
   return least;
 }
@@ -83,37 +83,49 @@ double Search::boundBudget(const Entry &entry, Shape shape) {
   return bound;
 }
 
-/// Of the schedules of all cuts of which samples are known, those that may be faster than the best,
-/// the fastest first. For half of the time that is left.
-std::vector<Plan> Search::listBudgets() {
-  const double end = options.timer ? (now() + options.timer->getLimit()) / 2 : forEver;
-  std::vector<Guess> guesses;
+/// The cuts of which samples are known and that may be faster than the best, the fastest as far as
+/// that is known first. They recompute nothing.
+std::vector<Shape> Search::listCutsOfBudgets() {
+  std::vector<std::pair<double, Shape>> cuts;
   for (const Entry &entry : entries) {
     if (!entry.times)
       continue;
     for (const Work &work : entry.works) {
-      Shape shape = work.shape;
-      if (shape.recompute != Recompute::None || shape.splitsBackward ||
-          boundBudget(entry, shape) >= best)
+      if (work.shape.recompute != Recompute::None || boundBudget(entry, work.shape) >= best)
         continue;
-      bool isKnown = llvm::any_of(entry.works, [&](const Work &other) {
+      double least = forEver;
+      for (const Work &other : entry.works) {
         Shape like = other.shape;
         like.recompute = Recompute::None;
-        return like == shape && other.isRefined();
-      });
-      if (!isKnown)
-        continue;
-      if (isOver() || now() >= end)
-        break;
-      std::vector<double> seconds = guessBudgets(shape);
-      shape.recompute = Recompute::Budget;
-      for (auto [schedule, guess] : llvm::zip_equal(space.listSchedules(shape), seconds))
-        if (guess < best)
-          guesses.push_back({guess, {shape, schedule}});
+        if (like == work.shape && other.isRefined())
+          least = std::min(least, other.bound);
+      }
+      if (!std::isinf(least))
+        cuts.push_back({least, work.shape});
     }
   }
-  llvm::stable_sort(guesses,
-                    [](const Guess &a, const Guess &b) { return a.seconds < b.seconds; });
+  llvm::stable_sort(cuts, llvm::less_first());
+  std::vector<Shape> shapes;
+  for (auto &[seconds, shape] : cuts)
+    shapes.push_back(shape);
+  return shapes;
+}
+
+/// Of their schedules those that may be faster than the best, the fastest first. For half of the
+/// time that is left.
+std::vector<Plan> Search::listBudgets() {
+  const double end = options.timer ? (now() + options.timer->getLimit()) / 2 : forEver;
+  std::vector<Guess> guesses;
+  for (Shape shape : listCutsOfBudgets()) {
+    if (isOver() || now() >= end)
+      break;
+    std::vector<double> seconds = guessBudgets(shape);
+    shape.recompute = Recompute::Budget;
+    for (auto [schedule, guess] : llvm::zip_equal(space.listSchedules(shape), seconds))
+      if (guess < best)
+        guesses.push_back({guess, {shape, schedule}});
+  }
+  llvm::stable_sort(guesses, [](const Guess &a, const Guess &b) { return a.seconds < b.seconds; });
   std::vector<Plan> plans;
   for (Guess &guess : guesses)
     plans.push_back(std::move(guess.plan));
@@ -152,15 +164,19 @@ void Search::tryBudget(Plan plan) {
   }
 }
 
+bool Search::triesBudgets() const {
+  return options.numBudgets > 0 && !options.isExhaustive && !space.fixed.get(Key::Recompute);
+}
+
 /// After the space was searched: what is faster where ranks differ in what they recompute.
 void Search::searchBudgets() {
-  if (options.numBudgets == 0 || options.isExhaustive || space.fixed.get(Key::Recompute))
+  if (!triesBudgets())
     return;
+  keepsTime = false;
   result.budgetBound = result.bound;
   for (const Entry &entry : entries)
     for (const Work &work : entry.works)
-      if (work.shape.recompute == Recompute::None && !work.shape.splitsBackward &&
-          entry.report.kind != LayoutReport::TooLarge)
+      if (work.shape.recompute == Recompute::None && entry.report.kind != LayoutReport::TooLarge)
         result.budgetBound = std::min(result.budgetBound, boundBudget(entry, work.shape));
   for (const Plan &plan : listBudgets()) {
     if (isOver() || result.numBudgets == options.numBudgets)

@@ -126,11 +126,15 @@ llvm::Error Search::confirm(const Candidate &candidate, bool isExact) {
 
 bool Search::isOver() const {
   // What is begun when the time is nearly over may take as long as a whole program again.
-  constexpr double spare = 2, most = 0.5;
+  constexpr double spare = 2, most = 0.5, ofBudgets = 1.0 / 6;
   if (!options.timer)
     return false;
   double whole = std::isinf(best) ? 0 : programs.estimateWhole(bestPlan.shape.layout.program);
-  return options.timer->isOver(std::min(spare * whole / options.timer->getLimit(), most));
+  double kept = std::min(spare * whole / options.timer->getLimit(), most);
+  // Where the best plan keeps all that it computes, a budget gains nothing.
+  if (keepsTime && bestPlan.shape.recompute != Recompute::None)
+    kept += ofBudgets;
+  return options.timer->isOver(kept);
 }
 
 /// The schedule of a plan, as --build-schedule makes it.

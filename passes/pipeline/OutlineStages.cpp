@@ -120,11 +120,20 @@ private:
     StageBudget &budget = result.budget.emplace();
     budget.bytes = *bytes;
     budget.schedule = std::move(*program);
+    budget.splitsBackward = splitsBackward(budget.schedule);
     budget.isLowered = lowered;
     budget.mayOffload = offloads;
     if (recompute.hasValue())
       budget.level = recompute;
     return result;
+  }
+
+  static bool splitsBackward(const schedule::Schedule &schedule) {
+    return llvm::any_of(schedule.ranks, [](ArrayRef<schedule::Action> list) {
+      return llvm::any_of(list, [](schedule::Action action) {
+        return action.kind == schedule::ActionKind::BackwardInput;
+      });
+    });
   }
 
   /// That of the ranks whose memory it is, as --build-schedule and --insert-p2p make it.
@@ -145,13 +154,10 @@ private:
     auto compute = schedule::buildSchedule(schedule, request);
     if (!compute)
       return module.emitError() << llvm::toString(compute.takeError());
-    for (ArrayRef<schedule::Action> list : compute->ranks)
-      if (llvm::any_of(list, [](schedule::Action action) {
-            return action.kind == schedule::ActionKind::BackwardInput;
-          }))
-        return module.emitError() << "expects a schedule of whole backwards with policy=budget: "
-                                     "what the halves of split ones hold is not planned; found '"
-                                  << compute->name << "'";
+    if (lowered && splitsBackward(*compute))
+      return module.emitError() << "expects a schedule of whole backwards with policy=budget and "
+                                   "lowered=true: the frames of halves are not planned; found '"
+                                << compute->name << "'";
     auto program = schedule::insertP2P(*compute);
     if (!program)
       return module.emitError() << llvm::toString(program.takeError());

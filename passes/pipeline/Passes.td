@@ -33,7 +33,8 @@ def OutlineStages : Pass<"outline-stages", "::mlir::ModuleOp"> {
     Each stage is then split into forward and backward as by `--partition-joint`, with the same
     `policy` and `recompute`. With `policy=budget` each rank of a schedule (`schedule`, `ranks`,
     `microbatches`, `topology`, as for `--build-schedule`) recomputes as little as keeps its step
-    within `memory`: how many microbatches it has in flight depends on its place.
+    within `memory`: how many microbatches it has in flight depends on its place. What halves of backwards
+    hold counts as `--split-backward`, which then follows without options, makes them.
 
     With `mark-only` nothing is outlined: the forward's ops get the `train.stage` by which another run of the pass,
     without `count` and `at`, cuts them alike. `cleave.compile_step` cuts a program for another batch size by the marks
@@ -74,7 +75,7 @@ def OutlineStages : Pass<"outline-stages", "::mlir::ModuleOp"> {
     Option<"offloads", "offload", "bool", "false", "with policy=budget: saved values may wait in host memory">,
     Option<"lowered", "lowered", "bool", "false", "with policy=budget: the stages will be lowered by --lower-to-exec">,
     Option<"schedule", "schedule", "std::string", "\"1f1b\"",
-           "with policy=budget: the schedule whose ranks have the memory; its backwards are whole">,
+           "with policy=budget: the schedule whose ranks have the memory; --split-backward follows if it runs halves of backwards">,
     Option<"ranks", "ranks", "int64_t", "0", "with policy=budget: ranks of the schedule (0: as many as stages)">,
     Option<"microbatches", "microbatches", "int64_t", "1", "with policy=budget: microbatches of a step">,
     Option<"topology", "topology", "std::string", "\"\"", "with policy=budget: loop or v (empty: the schedule's own)">,

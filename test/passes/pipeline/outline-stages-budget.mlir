@@ -4,7 +4,7 @@
 // RUN: test ! -e %t.none
 // RUN: not cleave-opt %s --outline-stages="policy=budget" 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not cleave-opt %s --outline-stages="memory=1MiB" 2>&1 | FileCheck %s --check-prefix=POLICY
-// RUN: not cleave-opt %s --outline-stages="policy=budget memory=1MiB schedule=zb-h1" 2>&1 | FileCheck %s --check-prefix=HALVES
+// RUN: not cleave-opt %s --outline-stages="policy=budget memory=1MiB schedule=zb-h1 lowered=true" 2>&1 | FileCheck %s --check-prefix=HALVES
 // RUN: not cleave-opt %s --outline-stages="policy=budget memory=1MiB schedule=none" 2>&1 | FileCheck %s --check-prefix=SCHEDULE
 // RUN: not cleave-opt %s --outline-stages="policy=budget memory=1MiB ranks=-2" 2>&1 | FileCheck %s --check-prefix=RANKS
 // RUN: not cleave-opt %s --outline-stages="policy=budget memory=1MiB ranks=3" 2>&1 | FileCheck %s --check-prefix=MANY
@@ -26,7 +26,7 @@
 // SMALL: error: cannot do with 1000 B of memory: rank 0 of schedule '1f1b' needs 2.2 KiB (2304 bytes) even if all that helps is recomputed; of these 256 B are parameters, 256 B are inputs, and 1.8 KiB are values of microbatches
 // NONE: error: expects an amount of memory with policy=budget, such as memory=80GiB; found ''
 // POLICY: error: expects 'memory', 'offload', 'lowered', 'schedule', 'ranks', 'microbatches' and 'topology' with policy=budget only
-// HALVES: error: expects a schedule of whole backwards with policy=budget: what the halves of split ones hold is not planned; found 'zb-h1'
+// HALVES: error: expects a schedule of whole backwards with policy=budget and lowered=true: the frames of halves are not planned; found 'zb-h1'
 // SCHEDULE: error: unknown schedule 'none'; known schedules: gpipe
 // RANKS: error: expects from 0 to 65536 for 'ranks', found -2
 // MANY: error: schedule '1f1b' needs a stage for each of the 3 ranks, found 2
