@@ -30,6 +30,8 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
     func::FuncOp function = part.function;
     if (log)
       log->beginFunction(function.getName());
+    if (!isLocal)
+      takeReduced(part);
     for (BlockArgument argument : function.getArguments()) {
       train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
       if (train::BucketOp bucket = getBucket(function, argument.getType()); bucket && role) {
@@ -54,6 +56,9 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
         values[argument] = Tensor(values[source->second]);
         if (isLocal)
           passed[argument] = source->second;
+      } else if (isLocal && part.kind == Part::Update) {
+        // As it is known since GLOBAL has reduced it.
+        values[argument] = arguments[nameOf(part, role, argument.getArgNumber())].local;
       } else if (!isLocal) {
         auto found = arguments.find(nameOf(part, role, argument.getArgNumber()));
         values[argument] =
@@ -115,6 +120,31 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
         }
       }
     }
+  }
+}
+
+/// What an update takes is what the reduction before it returns. Where both programs reduce, that
+/// is proved to be the same; so it is known of what it is made, as sums over stages are.
+void Prover::takeReduced(Part part) {
+  // The checker of logs knows it by its name alone.
+  if (part.kind != Part::Update || !globalReduces || comparesRanks || log || !classes.empty())
+    return;
+  for (unsigned i = 0; i < part.function.getNumArguments(); ++i) {
+    train::RoleAttr role = train::getArgumentRole(part.function, i);
+    if (!role || role.getKind() != train::RoleKind::Gradient)
+      continue;
+    std::string name = nameOf(part, role, i);
+    auto taken = arguments.find(name);
+    auto reduced = globalResults.find((nameOf(Part::Reduce) + " " + nameOf(role)).str());
+    if (taken == arguments.end() || reduced == globalResults.end() ||
+        byRole.lookup(name) != ByRole::Same || isCutInTerms(taken->second.placement, axes))
+      continue;
+    std::optional<Tensor> own = toLocal(reduced->second, taken->second.placement);
+    if (!own)
+      continue;
+    taken->second.global = reduced->second;
+    taken->second.local = std::move(*own);
+    taken->second.local.meaning = terms.normalize(std::move(taken->second.local.meaning));
   }
 }
 

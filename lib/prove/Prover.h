@@ -234,6 +234,7 @@ private:
   /// Gives axes the digits that values lack, and says of all that is known what it is in these.
   bool splitAxes();
   std::optional<Tensor> toLocal(Tensor value, dist::PlacementAttr placement);
+  void takeReduced(Part part);
   void walk(llvm::ArrayRef<Part> parts, bool isLocal, std::vector<Result> *results);
   std::optional<Tensor> contributionOf(mlir::Operation *op, Evaluator &evaluator,
                                        const llvm::DenseMap<mlir::Value, Tensor> &values);

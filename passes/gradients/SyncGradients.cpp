@@ -37,8 +37,23 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
     for (const train::ProgramFunctions &part : program->getParts())
       if (part.update && failed(reduceInUpdate(part.update, mesh)))
         return signalPassFailure();
-    if (failed(divideInputs(*program)))
+    if (failed(divideInputs(*program)) || failed(checkReductions(*program)))
       return signalPassFailure();
+  }
+
+  /// What a function of phase reduce has made of gradients before the update, such as their norm,
+  /// is of whole ones only if they were summed before it.
+  LogicalResult checkReductions(const train::ProgramFunctions &program) {
+    for (const train::ProgramFunctions &part : program.getParts()) {
+      func::FuncOp reduce = part.reduce;
+      for (unsigned i = 0; reduce && i < reduce.getNumResults(); ++i)
+        if (train::RoleAttr role = train::getResultRole(reduce, i);
+            role.getKind() == train::RoleKind::Gradient)
+          return reduce.emitError() << "returns " << role << ", which it has of a rank's own "
+                                    << "microbatches; sum gradients over '" << axis
+                                    << "' before --scale-loss and --clip-gradients";
+    }
+    return success();
   }
 
   dist::MeshOp findOrMakeMesh(ModuleOp module) {

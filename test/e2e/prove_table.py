@@ -29,6 +29,17 @@ import cleave  # noqa: E402
 
 # In stages on two ranks, by each schedule.
 PIPELINED = ["gpt_untied", "gpt_tied", "llama"]
+# By roles alone, on any number of ranks; both are passes of the program for one device as well.
+_SYNC = "--sync-gradients=axis=dp"
+_CLIP = "--clip-gradients=max-norm=1.0"
+DIVIDED = [
+    ([_SYNC], []),
+    ([_SYNC, "--bucket-gradients", _CLIP], [_CLIP]),
+    ([_SYNC, "--bucket-gradients", "--scale-loss", _CLIP], ["--scale-loss", _CLIP]),
+    ([_SYNC, "--outline-stages=count=2 balance=cost", "--build-schedule=schedule=1f1b ranks=2 microbatches=4", "--insert-p2p"], []),
+]
+# Their buffers are each rank's own.
+_OWN_BUFFERS = ("resnet18",)
 
 
 @dataclasses.dataclass
@@ -79,10 +90,10 @@ class Runner:
             return Outcome(model, mesh, "refused")
         return self.prove(program, local, model, mesh)
 
-    def prove(self, program, local, model, mesh):
+    def prove(self, program, local, model, mesh, *options):
         start = time.monotonic()
         result = subprocess.run(
-            [self.build / "bin" / "cleave-prove", program, local, "--json", "--execute=false"],
+            [self.build / "bin" / "cleave-prove", program, local, "--json", "--execute=false", *options],
             capture_output=True, text=True, timeout=300,
         )  # fmt: skip
         seconds = time.monotonic() - start
@@ -97,6 +108,14 @@ class Runner:
         staged = program.with_name(f"{schedule}.local.mlir")
         subprocess.run([self.build / "bin" / "cleave-opt", program, *passes, "-o", staged], check=True, timeout=300)
         return self.prove(program, staged, model, schedule)
+
+    def run_divided(self, model, number):
+        passes, both = DIVIDED[number]
+        program = self.program(model, False)
+        whole, part = (program.with_name(f"divided{number}.{each}.local.mlir") for each in ("whole", "part"))
+        for output, options in ((whole, both), (part, passes)):
+            subprocess.run([self.build / "bin" / "cleave-opt", program, *options, "-o", output], check=True, timeout=300)
+        return self.prove(whole, part, model, number, *["--assume=own-buffers"] * (model in _OWN_BUFFERS))
 
     def run_document(self, where):
         """The pipeline that a document prints there, on the model of documented_proofs."""
@@ -135,6 +154,25 @@ def schedules(outcomes):
     return lines
 
 
+def divided(outcomes):
+    """The section of ranks with microbatches of their own."""
+    models = list(dict.fromkeys(o.model for o in outcomes))
+    by = {(o.model, o.mesh): o for o in outcomes}
+    lines = [
+        "",
+        "## Ranks with microbatches of their own",
+        "",
+        "Data parallelism by roles alone, [for any number of ranks](../../docs/proof.md#ranks-with-microbatches-of-their-own). "
+        f"`--clip-gradients` and `--scale-loss` are in the program for one device, too. Of {', '.join(_OWN_BUFFERS)} with `--assume=own-buffers`.",
+        "",
+        "| pipeline | " + " | ".join(models) + " |",
+        "| --- |" + " --- |" * len(models),
+    ]
+    for number, (passes, _) in enumerate(DIVIDED):
+        lines.append(f"| `{' '.join(passes)}` | " + " | ".join(describe(by[model, number]) for model in models) + " |")
+    return lines
+
+
 def documents(outcomes):
     """The section of documented pipelines."""
     lines = [
@@ -158,7 +196,7 @@ def documents(outcomes):
     return lines
 
 
-def page(outcomes, documented=(), scheduled=()):
+def page(outcomes, documented=(), scheduled=(), own=()):
     models = [model for model in cases.MODELS if any(o.model == model for o in outcomes)]
     by = {(o.model, o.mesh): o for o in outcomes}
     asked = [o for o in outcomes if o.answer != "refused"]
@@ -189,6 +227,8 @@ def page(outcomes, documented=(), scheduled=()):
         lines += [f"| {mesh} | {', '.join(names)} | {why} |" for (mesh, why), names in groups.items()]
     if scheduled:
         lines += schedules(scheduled)
+    if own:
+        lines += divided(own)
     if documented:
         lines += documents(documented)
     return "\n".join(lines) + "\n"
@@ -210,14 +250,15 @@ def main():
         for mesh in options.meshes.split(";"):
             outcomes.append(runner.run(model, mesh.strip()))
             print(f"{model:16} {mesh:14} {describe(outcomes[-1])} {outcomes[-1].why}", flush=True)
-    documented, scheduled = [], []
+    documented, scheduled, own = [], [], []
     if options.pipelines:
         scheduled = [runner.run_schedule(model, schedule) for model in PIPELINED for schedule in pipelines.SCHEDULES]
+        own = [runner.run_divided(model, number) for model in options.models.split(",") for number in range(len(DIVIDED))]
         documented = [runner.run_document(where) for where in documented_proofs.RECIPES]
-    for outcome in (*scheduled, *documented):
-        print(f"{outcome.model:16} {outcome.mesh:24} {describe(outcome)} {outcome.why}", flush=True)
+    for outcome in (*scheduled, *own, *documented):
+        print(f"{outcome.model:16} {outcome.mesh!s:24} {describe(outcome)} {outcome.why}", flush=True)
     if options.out:
-        pathlib.Path(options.out).write_text(page(outcomes, documented, scheduled))
+        pathlib.Path(options.out).write_text(page(outcomes, documented, scheduled, own))
 
 
 if __name__ == "__main__":

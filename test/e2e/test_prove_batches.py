@@ -94,8 +94,8 @@ def assert_proved(answer, least=50):
 @pytest.mark.parametrize(
     "passes",
     [(SYNC,), ("--sync-gradients=axis=dp size=3",), (SYNC, BUCKETS), (SYNC, BUCKETS, CLIP), (SYNC, BUCKETS, SCALE, CLIP),
-     (SYNC, "--partition-joint"), (SYNC, *STAGES), ZERO_BUBBLE],
-    ids=["sync", "three ranks", "buckets", "clipped", "scaled", "parts", "1f1b", "zbv"],
+     (SYNC, "--partition-joint"), (SYNC, *STAGES), ZERO_BUBBLE, (STAGES[0], SYNC, BUCKETS, SCALE, CLIP, *STAGES[1:])],
+    ids=["sync", "three ranks", "buckets", "clipped", "scaled", "parts", "1f1b", "zbv", "scaled 1f1b"],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["gpt_untied", "gpt_tied", "llama", "moe"])
 def test_models(programs, prove, name, passes):

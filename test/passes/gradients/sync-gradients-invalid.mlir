@@ -212,3 +212,28 @@ func.func @update(%w: tensor<4xf32, #dist.on<@mesh, dp = R>> {train.role = #trai
     attributes {train.phase = #train.phase<update>} {
   return %w : tensor<4xf32, #dist.on<@mesh, dp = R>>
 }
+
+// -----
+
+func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %w : tensor<4xf32>
+}
+
+// Each rank would divide by the norm of its own gradient.
+// expected-error @below {{returns #train.role<gradient "w">, which it has of a rank's own microbatches; sum gradients over 'dp' before --scale-loss and --clip-gradients}}
+func.func @reduce(%g: tensor<4xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<reduce>} {
+  %norm = aten.linalg_vector_norm(%g) : (tensor<4xf32>) -> tensor<f32>
+  %scaled = aten.div(%g, %norm) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %scaled : tensor<4xf32>
+}
+
+func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                  %g: tensor<4xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
+    attributes {train.phase = #train.phase<update>} {
+  return %g : tensor<4xf32>
+}
