@@ -2,13 +2,13 @@
 """What cleave-plan finds for Llama 3 and DeepSeek-V3 on clusters of H100s, beside published layouts and random plans.
 
     .venv/bin/python bench/plans.py PROGRAMS [--cases 8b-64,405b-16384] [--limit 60] [--sample 2000] [--sample-limit 600]
-        [--only sample] [--write]
+        [--only found|budgets|sample] [--write]
 
 PROGRAMS is a folder with exports by model and batch: 8b-64/program.mlir has the batch 64. bench/large_models.py
 says how they are made; one that is not there yet is exported, which takes minutes. Each case is searched for
 --limit seconds; then the best plan with each published layout is searched for, and --sample random plans of the
 space that fit are simulated, as many as there is time for: cleave-plan fails if one of them is below its bounds.
---only=found or --only=sample measures one table. Prints Markdown; --write puts the rows of the cases into
+--only=found, budgets or sample measures one table. Prints Markdown; --write puts the rows of the cases into
 bench/results/plans.md, in place of theirs, and leaves all else as it is.
 """
 
@@ -81,6 +81,8 @@ PUBLISHED = {
 HEADS = {
     "found": "| case | examples a step, a microbatch | plan | step, s | MFU | no plan takes less than, s | gap | of which | "
     "programs | processor, s | date |",
+    "budgets": "| case | the best whose ranks recompute alike, s | with a budget by rank | step, s | MFU | gained | none takes less than, s | "
+    "tried | processor, s | date |",
     "published": "| case | published | the best with it | step, s | chosen, s | date |",
     "sample": "| case | plans | placed programs | the fastest, by the bound | refused, too large | processor, s | date |",
 }
@@ -140,9 +142,19 @@ def measure(name, options):
         words = said.strip().splitlines()[-1].split()
         count, least, refused, large, drawn = words[1], words[7], words[12], words[14], words[18]
         rows["sample"].append(f"| {name} | {count} | {drawn} | {least} | {refused}, {large} | {seconds:.0f} | {date} |")
-    if options.only == "sample":
+    if options.only in (None, "budgets"):
+        tried, _, seconds = plan("--alternatives=1000")
+        plans = [tried["best"], *tried["alternatives"]]
+        alike = min(each["seconds"] for each in plans if each["plan"]["recompute"] != "budget")
+        budgets = tried.get("budgets", {"tried": 0, "lower_bound": 0})
+        best = tried["best"]
+        rows["budgets"].append(
+            f"| {name} | {alike:.3f} | {describe(best['plan'])} | {best['seconds']:.3f} | {100 * best['mfu']:.1f} % | "
+            f"{100 * (1 - best['seconds'] / alike):.1f} % | {budgets['lower_bound']:.3f} | {budgets['tried']} | {seconds:.0f} | {date} |"
+        )
+    if options.only in ("sample", "budgets"):
         return rows
-    found, _, seconds = plan()
+    found, _, seconds = plan("--budgets=0")
     best = found["best"]
     parts = ", ".join(f"{part} {100 * value / best['seconds']:.0f} %" for part, value in found["gap_parts"].items()
                       if value > 0.005 * best["seconds"])  # fmt: skip
@@ -152,7 +164,7 @@ def measure(name, options):
         f"{found['lower_bound']:.3f} | {100 * found['gap']:.1f} % | {parts} | {found['partitioned']} | {seconds:.0f} | {date} |"
     )
     for fixed, source in PUBLISHED.get(name, []) if options.only is None else []:
-        other, _, _ = plan(f"--fix={fixed}")
+        other, _, _ = plan(f"--fix={fixed}", "--budgets=0")
         rows["published"].append(
             f"| {name} | {source} | {describe(other['best']['plan'])} | {other['best']['seconds']:.3f} | {best['seconds']:.3f} | "
             f"{date} |"
@@ -181,7 +193,7 @@ def main():
     parser.add_argument("--limit", type=float, default=60)
     parser.add_argument("--sample", type=int, default=2000)
     parser.add_argument("--sample-limit", type=float, help="seconds of a search and its random plans")
-    parser.add_argument("--only", choices=("found", "sample"), help="one table: a loaded machine serves for random plans")
+    parser.add_argument("--only", choices=("found", "budgets", "sample"), help="one table: a loaded machine serves for random plans")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     names = options.cases.split(",")

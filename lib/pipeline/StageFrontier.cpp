@@ -23,19 +23,25 @@ using train::RoleKind;
 static llvm::hash_code hashOps(func::FuncOp function) {
   llvm::hash_code hash = llvm::hash_value(function.getNumArguments());
   for (Operation &op : function.front())
-    hash = llvm::hash_combine(hash, OperationEquivalence::computeHash(
-                                        &op, OperationEquivalence::ignoreHashValue,
-                                        OperationEquivalence::ignoreHashValue,
-                                        OperationEquivalence::IgnoreLocations));
+    hash = llvm::hash_combine(
+        hash, OperationEquivalence::computeHash(&op, OperationEquivalence::ignoreHashValue,
+                                                OperationEquivalence::ignoreHashValue,
+                                                OperationEquivalence::IgnoreLocations));
   return hash;
 }
 
-/// Whether both do the same with values that have the same roles, whatever their names are.
+/// Whether both do the same with values that have the same roles. Names may differ, but what is
+/// called alike in one is in the other.
 static bool areAlike(func::FuncOp a, func::FuncOp b) {
   if (a.getFunctionType() != b.getFunctionType())
     return false;
-  auto isSameRole = [](train::RoleAttr a, train::RoleAttr b) {
-    return bool(a) == bool(b) && (!a || a.getKind() == b.getKind());
+  llvm::DenseMap<StringAttr, StringAttr> names;
+  auto isSameRole = [&](train::RoleAttr a, train::RoleAttr b) {
+    if (!a || !b)
+      return !a && !b;
+    if (a.getKind() != b.getKind() || bool(a.getName()) != bool(b.getName()))
+      return false;
+    return !a.getName() || names.try_emplace(a.getName(), b.getName()).first->second == b.getName();
   };
   for (unsigned index = 0; index < a.getNumArguments(); ++index)
     if (!isSameRole(train::getArgumentRole(a, index), train::getArgumentRole(b, index)))
@@ -161,8 +167,8 @@ FailureOr<StageFrontier> StageSearch::search(unsigned stage, unsigned inFlight) 
     return failure();
   backward::StepForm form = getForm(inFlight);
   backward::PartitionCosts costs(graph, *model, form, backward::timeOfRecomputing);
-  FailureOr<backward::Frontier> found = backward::searchPartitions(
-      graph, *model, budget.level, costs, unsigned(stages.size()));
+  FailureOr<backward::Frontier> found =
+      backward::searchPartitions(graph, *model, budget.level, costs, unsigned(stages.size()));
   if (failed(found))
     return failure();
   StageFrontier frontier;
