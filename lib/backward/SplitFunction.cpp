@@ -55,8 +55,7 @@ struct Half {
 /// Takes a function apart as a plan says.
 class Splitter {
 public:
-  Splitter(const train::ProgramFunctions &program, func::FuncOp whole,
-           const SplitPlan &plan)
+  Splitter(const train::ProgramFunctions &program, func::FuncOp whole, const SplitPlan &plan)
       : whole(whole), plan(plan), names(program),
         input(whole, train::Phase::BackwardInput, "_input"),
         weight(whole, train::Phase::BackwardWeight, "_weight") {}

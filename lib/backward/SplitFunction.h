@@ -10,7 +10,7 @@ namespace cleave::backward {
 /// dI and dW of a backward.
 struct BackwardHalves {
   mlir::func::FuncOp input, weight;
-  /// Ops of which each half computes some results, and those of dI that dW computes again.
+  /// Ops of which each half computes some results, and those of dI that dW recomputes.
   unsigned numDivided = 0, numRecomputed = 0;
 };
 
