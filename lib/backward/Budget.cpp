@@ -12,15 +12,40 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::backward;
 
-int64_t cleave::backward::timeOfRecomputing(Operation *op) {
+FailureOr<std::optional<cost::Cluster>>
+cleave::backward::readBudgetCluster(Operation *module, StringRef file, bool mayOffload) {
+  if (file.empty())
+    return std::optional<cost::Cluster>();
+  llvm::Expected<cost::Cluster> cluster = cost::Library::readCluster(file);
+  if (!cluster)
+    return module->emitError(llvm::toString(cluster.takeError()));
+  if (failed(aten::checkRates(module, *cluster)))
+    return failure();
+  if (mayOffload)
+    if (llvm::Error error = cost::checkHostLink(cluster->device))
+      return module->emitError(llvm::toString(std::move(error)));
+  return std::optional<cost::Cluster>(std::move(*cluster));
+}
+
+double cleave::backward::getHostLinkFactor(const std::optional<cost::Cluster> &cluster) {
+  return cluster ? cost::getHostLinkFactor(cluster->device) : cost::nominalHostLinkFactor;
+}
+
+int64_t cleave::backward::timeOfRecomputing(Operation *op,
+                                            const std::optional<cost::Cluster> &cluster) {
   bool isView = llvm::all_of(op->getResults(), [&](OpResult result) {
     return memory::getSharedOperand(op, result.getResultNumber()).has_value();
   });
   if (isView)
     return 0;
-  double time = aten::estimateCost(op);
+  double time = 0;
   if (isa<dist::CommunicationOpInterface>(op))
-    time *= cost::nominalLinkFactor;
+    time = cost::nominalLinkFactor * aten::estimateCost(op);
+  else if (cluster)
+    time = aten::estimateSeconds(op, *cluster) * cluster->device.memoryBandwidth *
+           cluster->device.memoryEfficiency;
+  else
+    time = aten::estimateCost(op);
   return std::max<int64_t>(1, static_cast<int64_t>(time));
 }
 
@@ -95,9 +120,12 @@ cleave::backward::choosePartition(const train::ProgramFunctions &program, const 
   if (failed(model))
     return failure();
   StepForm form{memory::planStep(program, request.microbatches), request.microbatches,
-                request.isLowered, /*inFlight=*/0, request.mayOffload};
+                request.isLowered, /*inFlight=*/0, request.mayOffload,
+                getHostLinkFactor(request.cluster)};
   const memory::StepMemory &step = form.memory;
-  PartitionCosts costs(graph, *model, form, timeOfRecomputing);
+  PartitionCosts costs(graph, *model, form, [&](Operation *op) {
+    return timeOfRecomputing(op, request.cluster);
+  });
   FailureOr<Frontier> searched = searchPartitions(graph, *model, request.level, costs);
   if (failed(searched))
     return failure();

@@ -4,6 +4,7 @@
 #define CLEAVE_LIB_BACKWARD_BUDGET_H
 
 #include "lib/backward/Frontier.h"
+#include "lib/cost/Cluster.h"
 
 namespace cleave::backward {
 
@@ -17,6 +18,8 @@ struct BudgetRequest {
   RecomputeLevel level = RecomputeLevel::All;
   /// Whether saved values may wait in host memory.
   bool mayOffload = false;
+  /// Whose times count; those of a nominal device without one.
+  std::optional<cost::Cluster> cluster;
 };
 
 /// What a budget came to. Times are those of timeOfRecomputing().
@@ -38,9 +41,18 @@ struct BudgetedPartition {
   BudgetReport report;
 };
 
-/// How long an op takes, in bytes of memory traffic: those it moves, and floating-point operations
-/// at the rate of lib/aten/OpCost.h. What ranks send each other counts several times.
-int64_t timeOfRecomputing(mlir::Operation *op);
+/// The cluster that `file` describes, whose times count for the functions in `module`; none if it is
+/// empty. Fails, with an error, if the file lacks what the program needs.
+llvm::FailureOr<std::optional<cost::Cluster>>
+readBudgetCluster(mlir::Operation *module, llvm::StringRef file, bool mayOffload);
+
+/// How long an op takes, in bytes of memory traffic: as many as the cluster's device moves in that
+/// time, or a nominal device. What ranks send each other counts several times its bytes.
+int64_t timeOfRecomputing(mlir::Operation *op,
+                          const std::optional<cost::Cluster> &cluster = std::nullopt);
+
+/// How many times that of the same bytes of the device's memory a copy to the host takes.
+double getHostLinkFactor(const std::optional<cost::Cluster> &cluster);
 
 /// The partitions of `graph` that trade what `costs` measures for the time of recomputing; those
 /// that other policies choose are among those tried. `parts`: of how many graphs that are searched

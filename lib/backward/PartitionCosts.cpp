@@ -339,7 +339,7 @@ int64_t PartitionCosts::timeOfCopies() const {
       bytes += values[value].bytes;
   if (bytes == 0)
     return 0;
-  auto copies = static_cast<int64_t>(double(bytes) * cost::nominalHostLinkFactor);
+  auto copies = static_cast<int64_t>(double(bytes) * step.hostLinkFactor);
   auto exceed = [&](ArrayRef<unsigned> list) {
     int64_t time = 0;
     for (unsigned op : list)

@@ -10,6 +10,7 @@
 #define CLEAVE_LIB_BACKWARD_PARTITIONCOSTS_H
 
 #include "lib/backward/Partition.h"
+#include "lib/cost/Device.h"
 #include "lib/memory/StepMemory.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -31,6 +32,8 @@ struct StepForm {
   int64_t inFlight = 0;
   /// Whether saved values may wait in host memory.
   bool mayOffload = false;
+  /// What a copy there takes, as a multiple of the same bytes of the device's memory.
+  double hostLinkFactor = cost::nominalHostLinkFactor;
 };
 
 /// What the functions of a partition need, as memory::planMemory finds it once they are built.

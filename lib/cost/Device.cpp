@@ -45,6 +45,19 @@ Device cost::makeNominalDevice(double memoryBandwidth) {
   return device;
 }
 
+double cost::getHostLinkFactor(const Device &device) {
+  return device.memoryBandwidth * device.memoryEfficiency /
+         (device.hostBandwidth * device.hostEfficiency);
+}
+
+llvm::Error cost::checkHostLink(const Device &device) {
+  if (device.hostBandwidth > 0)
+    return llvm::Error::success();
+  return makeError("{0}: facts: expected \"host_bandwidth\", bytes per second and direction, since "
+                   "the program copies to host memory, found none",
+                   device.file.empty() ? device.name : device.file);
+}
+
 double cost::timeOfHostCopy(const Device &device, double bytes) {
   return bytes > 0 ? bytes / (device.hostBandwidth * device.hostEfficiency) : 0;
 }

@@ -59,6 +59,10 @@ constexpr double nominalLinkFactor = 8;
 /// 64 GB/s of PCIe 5.0 x16.
 constexpr double nominalHostLinkFactor = 52;
 
+/// How many bytes of the device's memory are moved in the time of one to or from the host.
+double getHostLinkFactor(const Device &device);
+/// Fails if the device's file does not describe the link to the host.
+llvm::Error checkHostLink(const Device &device);
 /// Seconds of a copy from the device's memory to the host's, or back.
 double timeOfHostCopy(const Device &device, double bytes);
 

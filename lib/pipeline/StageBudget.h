@@ -28,6 +28,8 @@ struct StageBudget {
   backward::RecomputeLevel level = backward::RecomputeLevel::All;
   /// Whether saved values may wait in host memory.
   bool mayOffload = false;
+  /// Whose times count; those of a nominal device without one.
+  std::optional<cost::Cluster> cluster;
 };
 
 /// A stage before it is divided into functions.

@@ -89,6 +89,7 @@ backward::StepForm StageSearch::getForm(unsigned inFlight) const {
   form.isLowered = budget.isLowered;
   form.inFlight = std::max(inFlight, 1u);
   form.mayOffload = budget.mayOffload;
+  form.hostLinkFactor = backward::getHostLinkFactor(budget.cluster);
   return form;
 }
 
@@ -98,7 +99,9 @@ FailureOr<backward::Partition> StageSearch::getPartition(unsigned stage, const B
   if (failed(model))
     return failure();
   backward::StepForm form = getForm(1);
-  backward::PartitionCosts costs(graph, *model, form, backward::timeOfRecomputing);
+  backward::PartitionCosts costs(graph, *model, form, [&](Operation *op) {
+    return backward::timeOfRecomputing(op, budget.cluster);
+  });
   return costs.getPartition(kept);
 }
 
@@ -166,7 +169,9 @@ FailureOr<StageFrontier> StageSearch::search(unsigned stage, unsigned inFlight) 
   if (failed(model))
     return failure();
   backward::StepForm form = getForm(inFlight);
-  backward::PartitionCosts costs(graph, *model, form, backward::timeOfRecomputing);
+  backward::PartitionCosts costs(graph, *model, form, [&](Operation *op) {
+    return backward::timeOfRecomputing(op, budget.cluster);
+  });
   FailureOr<backward::Frontier> found =
       backward::searchPartitions(graph, *model, budget.level, costs, unsigned(stages.size()));
   if (failed(found))

@@ -71,9 +71,10 @@ private:
                               std::optional<BudgetReport> &report) {
     ModuleOp module = getOperation();
     if (policy != PartitionPolicy::Budget) {
-      if (!memory.empty() || microbatches.hasValue() || lowered.hasValue() || offloads.hasValue())
-        return module.emitError(
-            "expects 'memory', 'microbatches', 'lowered' and 'offload' with policy=budget only");
+      if (!memory.empty() || microbatches.hasValue() || lowered.hasValue() ||
+          offloads.hasValue() || !cluster.empty())
+        return module.emitError("expects 'memory', 'microbatches', 'lowered', 'offload' and "
+                                "'cluster' with policy=budget only");
       FailureOr<RecomputeModel> model = RecomputeModel::create(graph, recompute);
       if (failed(model))
         return failure();
@@ -92,6 +93,10 @@ private:
     request.microbatches = microbatches;
     request.isLowered = lowered;
     request.mayOffload = offloads;
+    FailureOr<std::optional<cost::Cluster>> read = readBudgetCluster(module, cluster, offloads);
+    if (failed(read))
+      return failure();
+    request.cluster = std::move(*read);
     if (recompute.hasValue())
       request.level = recompute;
     FailureOr<BudgetedPartition> chosen = choosePartition(program, graph, request);

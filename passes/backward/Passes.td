@@ -25,7 +25,8 @@ def PartitionJoint : Pass<"partition-joint", "::mlir::ModuleOp"> {
       what is needed at least. `microbatches`: how many a step has; `lowered`: the peak is that of the
       program after `--lower-to-exec`, in which memory for all gradients is there from the start.
       `offload`: saved values may also wait in host memory (`dist.offload`, `dist.reload`), which `memory`
-      does not count.
+      does not count. `cluster`: a file that describes the device whose times count, and its link to
+      the host (`docs/prediction.md`); without one those of a nominal device do.
 
     All policies respect activation-checkpoint tags (`train.checkpoint`): an op tagged
     `must_recompute` or `prefer_recompute` is recomputed from the inputs of its region; one tagged
@@ -62,6 +63,7 @@ def PartitionJoint : Pass<"partition-joint", "::mlir::ModuleOp"> {
     Option<"microbatches", "microbatches", "int64_t", "1", "microbatches per step, for policy=budget">,
     Option<"lowered", "lowered", "bool", "false", "whether policy=budget is for a program that --lower-to-exec lowers">,
     Option<"offloads", "offload", "bool", "false", "whether policy=budget may keep saved values in host memory">,
+    Option<"cluster", "cluster", "std::string", "\"\"", "description of the cluster whose times policy=budget compares (empty: those of a nominal device)">,
     Option<"recompute", "recompute", "::cleave::backward::RecomputeLevel",
            "::cleave::backward::RecomputeLevel::Cheap", "what min-cut and budget may recompute (default for budget: all)",
            [{::llvm::cl::values(

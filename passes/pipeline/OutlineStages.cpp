@@ -123,6 +123,11 @@ private:
     budget.splitsBackward = splitsBackward(budget.schedule);
     budget.isLowered = lowered;
     budget.mayOffload = offloads;
+    FailureOr<std::optional<cost::Cluster>> read =
+        backward::readBudgetCluster(module, cluster, offloads);
+    if (failed(read))
+      return failure();
+    budget.cluster = std::move(*read);
     if (recompute.hasValue())
       budget.level = recompute;
     return result;

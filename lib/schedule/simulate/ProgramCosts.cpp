@@ -265,12 +265,7 @@ llvm::Error cleave::simulate::checkWidth(const cost::Cluster &cluster, const Pro
 
 llvm::Error cleave::simulate::checkHostLink(const cost::Cluster &cluster,
                                             const ProgramWork &program) {
-  const cost::Device &device = cluster.device;
-  if (!program.hasHostCopies || device.hostBandwidth > 0)
-    return llvm::Error::success();
-  return makeError("{0}: facts: expected \"host_bandwidth\", bytes per second and direction, since "
-                   "the program copies to host memory, found none",
-                   device.file.empty() ? device.name : device.file);
+  return program.hasHostCopies ? cost::checkHostLink(cluster.device) : llvm::Error::success();
 }
 
 llvm::Error cleave::simulate::setMemory(CostTable &table, llvm::ArrayRef<StageWork> stages) {

@@ -13,6 +13,15 @@
 // RUN: not cleave-opt %s --partition-joint="policy=budget memory=-3GiB" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 // RUN: not cleave-opt %s --partition-joint="memory=3GiB" 2>&1 | FileCheck %s --check-prefix=POLICY
 // RUN: not cleave-opt %s --partition-joint="policy=budget memory=3GiB microbatches=0" 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: cleave-opt %s --partition-joint="policy=budget memory=1800 offload=true explain=true" 2>&1 | FileCheck %s --check-prefix=NOMINAL --implicit-check-not=dist.offload
+// RUN: cleave-opt %s --partition-joint="policy=budget memory=1800 offload=true explain=true cluster=%S/../../../examples/devices/cluster-dgx-h100.json" 2>&1 | FileCheck %s --check-prefix=CLUSTER --implicit-check-not=train.recomputed
+// RUN: mkdir -p %t.devices
+// RUN: cp %S/../../../examples/devices/*.json %t.devices
+// RUN: sed -e '/"host_bandwidth"/d' -e 's/"flops_32bit": 67000000000000.0,/"flops_32bit": 67000000000000.0/' -i %t.devices/h100-sxm.json
+// RUN: not cleave-opt %s --partition-joint="policy=budget memory=1800 offload=true cluster=%t.devices/cluster-dgx-h100.json" 2>&1 | FileCheck %s --check-prefix=LINK
+// RUN: cleave-opt %s --partition-joint="policy=budget memory=1MiB cluster=%t.devices/cluster-dgx-h100.json" | FileCheck %s --check-prefix=PLENTY
+// RUN: not cleave-opt %s --partition-joint="policy=budget memory=1800 cluster=/nonexistent/c.json" 2>&1 | FileCheck %s --check-prefix=FILE
+// RUN: not cleave-opt %s --partition-joint="cluster=/nonexistent/c.json" 2>&1 | FileCheck %s --check-prefix=POLICY
 
 // PLENTY-NOT: train.recomputed
 
@@ -53,13 +62,21 @@
 // LATE-NEXT: %[[BACK:.*]] = dist.reload
 // LATE-NEXT: aten.mul(%{{.*}}, %[[BACK]])
 
+// So small, values take longer to be copied than to be recomputed on a nominal device; on one that takes time for each kernel they do not.
+// NOMINAL: a step needs 1.8 KiB of 1.8 KiB; recomputation costs 512 B of memory traffic
+// NOMINAL: aten.cos{{.*}} {train.recomputed}
+// CLUSTER: each microbatch offloads 256 B
+// CLUSTER: dist.offload
+// LINK: error: {{.*}}h100-sxm.json: facts: expected "host_bandwidth", bytes per second and direction, since the program copies to host memory, found none
+// FILE: error: /nonexistent/c.json: No such file or directory
+
 // LEAST: error: cannot do with 1.0 KiB of memory: the least that a step needs, whatever is recomputed or offloaded, is
 
 // SMALL: error: cannot do with 1.0 KiB of memory: the least that a step needs, whatever is recomputed, is 1.5 KiB (1540 bytes); of these 256 B are parameters, 256 B are inputs, and 1.0 KiB are values of a microbatch
 // SMALL: note: the peak is at 'aten.mean' of the forward
 // NONE: error: expects an amount of memory with policy=budget, such as memory=80GiB; found ''
 // NEGATIVE: error: expects an amount of memory with policy=budget, such as memory=80GiB; found '-3GiB'
-// POLICY: error: expects 'memory', 'microbatches', 'lowered' and 'offload' with policy=budget only
+// POLICY: error: expects 'memory', 'microbatches', 'lowered', 'offload' and 'cluster' with policy=budget only
 // COUNT: error: expects at least one microbatch per step, found microbatches=0
 module {
   func.func @microbatch(
