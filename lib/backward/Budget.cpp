@@ -119,13 +119,15 @@ cleave::backward::choosePartition(const train::ProgramFunctions &program, const 
   FailureOr<RecomputeModel> model = RecomputeModel::create(graph, request.level);
   if (failed(model))
     return failure();
-  StepForm form{memory::planStep(program, request.microbatches), request.microbatches,
-                request.isLowered, /*inFlight=*/0, request.mayOffload,
+  StepForm form{memory::planStep(program, request.microbatches),
+                request.microbatches,
+                request.isLowered,
+                /*inFlight=*/0,
+                request.mayOffload,
                 getHostLinkFactor(request.cluster)};
   const memory::StepMemory &step = form.memory;
-  PartitionCosts costs(graph, *model, form, [&](Operation *op) {
-    return timeOfRecomputing(op, request.cluster);
-  });
+  PartitionCosts costs(graph, *model, form,
+                       [&](Operation *op) { return timeOfRecomputing(op, request.cluster); });
   FailureOr<Frontier> searched = searchPartitions(graph, *model, request.level, costs);
   if (failed(searched))
     return failure();

@@ -41,8 +41,8 @@ struct BudgetedPartition {
   BudgetReport report;
 };
 
-/// The cluster that `file` describes, whose times count for the functions in `module`; none if it is
-/// empty. Fails, with an error, if the file lacks what the program needs.
+/// The cluster that `file` describes, whose times count for the functions in `module`; none if it
+/// is empty. Fails, with an error, if the file lacks what the program needs.
 llvm::FailureOr<std::optional<cost::Cluster>>
 readBudgetCluster(mlir::Operation *module, llvm::StringRef file, bool mayOffload);
 

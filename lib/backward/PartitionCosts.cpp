@@ -38,6 +38,7 @@ PartitionCosts::PartitionCosts(const JointGraph &graph, const RecomputeModel &mo
   forwardMark.assign(ops.size(), 0);
   offloadMark.assign(offloadable.size(), 0);
   reloadMark.assign(offloadable.size(), 0);
+  arrivals.assign(offloadable.size(), 0);
   root.resize(2 * values.size());
   lastUse.resize(2 * values.size());
   stays.resize(2 * values.size());
@@ -330,23 +331,40 @@ SmallVector<unsigned> PartitionCosts::listOffloadable() const {
   return bits;
 }
 
+/// What a function waits for copies, which follow each other on a stream of their own: each begins
+/// after what comes before it in the list; an op waits for a copy back that it uses, and the end
+/// of the function for all. So simulate::timeOf counts.
+int64_t PartitionCosts::timeOfWaiting(ArrayRef<unsigned> list, bool isBackward) {
+  int64_t clock = 0, copied = 0, computed = 0;
+  for (unsigned index : list) {
+    if (index >= numOps) {
+      unsigned offload = (index - numOps) / 2;
+      double bytes = double(values[offloadable[offload]].bytes);
+      copied = std::max(copied, clock) + static_cast<int64_t>(bytes * step.hostLinkFactor);
+      arrivals[offload] = copied;
+      continue;
+    }
+    const Op &op = ops[index];
+    for (unsigned operand : op.operands)
+      if (isBackward && isOffloaded(operand))
+        clock = std::max(clock, arrivals[values[operand].offload]);
+    clock += op.time;
+    computed += op.time;
+  }
+  return std::max(clock, copied) - computed;
+}
+
 /// Copies run beside what a function computes. They cost the traffic that they add to the device's
-/// memory, and what the link to the host takes longer than the function; late ones all it takes.
-int64_t PartitionCosts::timeOfCopies() const {
+/// memory, and what is waited for them.
+int64_t PartitionCosts::timeOfCopies() {
   int64_t bytes = 0;
   for (unsigned value : saved)
     if (isOffloaded(value))
       bytes += values[value].bytes;
   if (bytes == 0)
     return 0;
-  auto copies = static_cast<int64_t>(double(bytes) * step.hostLinkFactor);
-  auto exceed = [&](ArrayRef<unsigned> list) {
-    int64_t time = 0;
-    for (unsigned op : list)
-      time += ops[op].time;
-    return std::max<int64_t>(0, copies - time);
-  };
-  return 2 * bytes + exceed(forwardList) + (isLate ? copies : exceed(backwardList));
+  return 2 * bytes + timeOfWaiting(forwardList, /*isBackward=*/false) +
+         timeOfWaiting(backwardList, /*isBackward=*/true);
 }
 
 PartitionCosts::Costs PartitionCosts::measure(const BitVector &kept) {

@@ -142,7 +142,8 @@ private:
   void computeNeeded(const llvm::BitVector &kept);
   void listForward();
   void addCopies();
-  int64_t timeOfCopies() const;
+  int64_t timeOfCopies();
+  int64_t timeOfWaiting(llvm::ArrayRef<unsigned> list, bool isBackward);
   bool isOffloaded(unsigned value) const {
     return values[value].offload != kNone && offloadMark[values[value].offload] == mark;
   }
@@ -177,6 +178,8 @@ private:
   unsigned mark = 0;
   bool isLate = false;
   std::vector<unsigned> savedMark, backwardMark, forwardMark, offloadMark, reloadMark;
+  /// When what is offloaded has come back.
+  std::vector<int64_t> arrivals;
   std::vector<unsigned> saved, backwardList, forwardList, missing;
   std::vector<unsigned> withCopies;
   // Its walk, by value in the forward and then by value in the backward: whose memory it has, the

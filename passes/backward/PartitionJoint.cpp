@@ -71,8 +71,8 @@ private:
                               std::optional<BudgetReport> &report) {
     ModuleOp module = getOperation();
     if (policy != PartitionPolicy::Budget) {
-      if (!memory.empty() || microbatches.hasValue() || lowered.hasValue() ||
-          offloads.hasValue() || !cluster.empty())
+      if (!memory.empty() || microbatches.hasValue() || lowered.hasValue() || offloads.hasValue() ||
+          !cluster.empty())
         return module.emitError("expects 'memory', 'microbatches', 'lowered', 'offload' and "
                                 "'cluster' with policy=budget only");
       FailureOr<RecomputeModel> model = RecomputeModel::create(graph, recompute);

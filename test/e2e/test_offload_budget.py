@@ -1,6 +1,7 @@
 """--partition-joint="policy=budget offload=true": saved values wait on the host where memory is short, as planned."""
 
 import json
+import pathlib
 import re
 import subprocess
 
@@ -10,6 +11,10 @@ from budgets import spread_frontier
 from pipelines import write_batch
 
 
+# Kernels this small take longer to be launched there than what they make takes to be copied: offloading pays.
+CLUSTER = pathlib.Path(__file__).resolve().parents[2] / "examples/devices/cluster-gb200-nvl72.json"
+
+
 class Budgets:
     """Programs within a budget, beside their weights, and the explanations of these budgets."""
 
@@ -17,7 +22,7 @@ class Budgets:
         self.opt, self.folder, self.made = build / "bin" / "cleave-opt", folder, {}
 
     def try_partition(self, path, memory, *then, offload="true", **options):
-        text = " ".join(f"{name}={value}" for name, value in {"offload": offload, **options}.items())
+        text = " ".join(f"{name}={value}" for name, value in {"offload": offload, "cluster": CLUSTER, **options}.items())
         key = (path, memory, text, then)
         if key not in self.made:
             output = self.folder / f"{path.stem}.{len(self.made)}.mlir"

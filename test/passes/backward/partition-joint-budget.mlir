@@ -45,7 +45,7 @@
 // LOWERED-NOT: train.recomputed
 
 // What may not be recomputed can wait on the host.
-// OFFLOAD: a step needs 1.8 KiB of 1.8 KiB; recomputation costs 18.0 KiB of memory traffic
+// OFFLOAD: a step needs 1.8 KiB of 1.8 KiB; recomputation costs 22.5 KiB of memory traffic
 // OFFLOAD: each microbatch offloads 256 B
 // OFFLOAD: saved values (5, 1.0 KiB, and 256 B on the host)
 // OFFLOAD-NEXT: 256 B  mm  !dist.host<tensor<8x8xf32>>  forward -> backward
