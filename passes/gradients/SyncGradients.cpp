@@ -48,7 +48,8 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
       func::FuncOp reduce = part.reduce;
       for (unsigned i = 0; reduce && i < reduce.getNumResults(); ++i)
         if (train::RoleAttr role = train::getResultRole(reduce, i);
-            role.getKind() == train::RoleKind::Gradient)
+            role.getKind() == train::RoleKind::Gradient &&
+            !isa<BlockArgument>(reduce.front().getTerminator()->getOperand(i)))
           return reduce.emitError() << "returns " << role << ", which it has of a rank's own "
                                     << "microbatches; sum gradients over '" << axis
                                     << "' before --scale-loss and --clip-gradients";
