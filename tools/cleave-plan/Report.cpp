@@ -191,7 +191,7 @@ static llvm::json::Object toJSON(const Candidate &candidate, const Space &space)
   for (unsigned index = 0; index < numKeys; ++index)
     plan[getName(Key(index))] = getValue(candidate.plan, Key(index), space.programs);
   if (candidate.plan.budget > 0)
-    plan["budget"] = candidate.plan.budget;
+    plan["budget"] = std::to_string(candidate.plan.budget);
   plan["program"] = space.programs[candidate.plan.shape.layout.program].path;
   for (const simulate::Part &part : step.exposed)
     exposed[part.name] = part.seconds;
