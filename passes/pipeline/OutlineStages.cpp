@@ -71,8 +71,8 @@ private:
     bool isCounted = count != kUnset;
     if (isCounted && !at.empty())
       return module.emitError() << "expects either 'count' or 'at', found both options";
-    if (!cluster.empty() && !isCounted)
-      return module.emitError() << "expects the option 'count' with 'cluster'";
+    if (!cluster.empty() && !isCounted && policy != backward::PartitionPolicy::Budget)
+      return module.emitError() << "expects the option 'count' or policy=budget with 'cluster'";
     if (!balance.empty() && balance != "cost")
       return module.emitError() << "expects 'cost' for the option 'balance', found '" << balance
                                 << "'";

@@ -61,7 +61,7 @@ def OutlineStages : Pass<"outline-stages", "::mlir::ModuleOp"> {
     Option<"count", "count", "int64_t", "-1", "number of stages, with balance=cost (-1: not by count)">,
     Option<"balance", "balance", "std::string", "\"\"", "what to balance among 'count' stages: cost">,
     Option<"cluster", "cluster", "std::string", "\"\"",
-           "with count: description of the cluster whose seconds are balanced, and compared by policy=budget (empty: costs by shape on a nominal device)">,
+           "description of the cluster whose seconds count balances and policy=budget compares (empty: costs by shape on a nominal device)">,
     Option<"slack", "slack", "double", "0.05", "allowed load imbalance, to reduce inter-stage traffic">,
     ListOption<"at", "at", "std::string", "modules with which the second and later stages begin">,
     Option<"policy", "policy", "::cleave::backward::PartitionPolicy",

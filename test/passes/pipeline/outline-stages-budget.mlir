@@ -1,5 +1,6 @@
 // RUN: cleave-opt %s --outline-stages="policy=budget memory=1MiB microbatches=2 explain=true" 2>&1 | FileCheck %s --check-prefix=PLENTY
 // RUN: cleave-opt %s --outline-stages="policy=budget memory=3000 microbatches=2 explain=true" 2>&1 | FileCheck %s --check-prefix=LESS
+// RUN: cleave-opt %s --outline-stages="policy=budget memory=3000 microbatches=2 explain=true cluster=%S/../../../examples/devices/cluster-dgx-h100.json" -o /dev/null 2>&1 | FileCheck %s --check-prefix=CLUSTER
 // RUN: not cleave-opt %s --outline-stages="policy=budget memory=1000 microbatches=2" -o %t.none 2>&1 | FileCheck %s --check-prefix=SMALL
 // RUN: test ! -e %t.none
 // RUN: not cleave-opt %s --outline-stages="policy=budget" 2>&1 | FileCheck %s --check-prefix=NONE
@@ -22,6 +23,10 @@
 // LESS-NOT: train.recomputed
 // LESS: func.func @backward_0
 // LESS: aten.cos{{.*}} {train.recomputed}
+
+// On that device a kernel takes what MiB of traffic take.
+// CLUSTER: rank 0: peak of a step 2.8 KiB (2816 bytes), of it state 512 B; recomputed of a microbatch {{[0-9.]+}} MiB of traffic
+// CLUSTER-NEXT: rank 1: {{.*}}; recomputed of a microbatch 0 B of traffic
 
 // SMALL: error: cannot do with 1000 B of memory: rank 0 of schedule '1f1b' needs 2.2 KiB (2304 bytes) even if all that helps is recomputed; of these 256 B are parameters, 256 B are inputs, and 1.8 KiB are values of microbatches
 // NONE: error: expects an amount of memory with policy=budget, such as memory=80GiB; found ''

@@ -11,7 +11,7 @@
 // NOMINAL: stage 1: 3 ops forward
 // CLUSTER: stage 0: 1 ops forward
 // CLUSTER: stage 1: 4 ops forward
-// ALONE: error: expects the option 'count' with 'cluster'
+// ALONE: error: expects the option 'count' or policy=budget with 'cluster'
 // NONE: error: {{.*}}/nonexistent/c.json
 // NARROW: p.mlir:3:{{.*}}: error: 'aten.mm' op multiplies matrices of 32 bits, but device narrow of cluster narrow-nodes has no fact "flops_32bit"
 
