@@ -85,17 +85,21 @@ void Search::search(Entry &entry, size_t work) {
       if (const Candidate *smallest = result.getSmallest();
           !smallest || candidate->step.maxMemory() < smallest->step.maxMemory())
         options.report(*candidate);
-    if (candidate->fits) {
+    if (candidate->fits)
       entry.report.best = std::min(entry.report.best.value_or(seconds), seconds);
-      if (seconds < best) {
-        best = seconds;
-        bestPlan = candidate->plan;
-        if (options.report)
-          options.report(*candidate);
-      }
-    }
-    result.candidates.push_back(std::move(*candidate));
+    add(std::move(*candidate));
   }
+}
+
+/// Keeps a plan that was simulated.
+void Search::add(Candidate candidate) {
+  if (candidate.fits && candidate.step.seconds < best) {
+    best = candidate.step.seconds;
+    bestPlan = candidate.plan;
+    if (options.report)
+      options.report(candidate);
+  }
+  result.candidates.push_back(std::move(candidate));
 }
 
 /// Leaves a shape out: it is slower by its bound.

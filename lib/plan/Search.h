@@ -185,6 +185,7 @@ private:
   std::vector<Shape> listCutsOfBudgets();
   std::vector<Plan> listBudgets();
   void tryBudget(Plan plan);
+  void add(Candidate candidate);
   void finish();
   void sortCandidates();
   /// Whether there is time for no more than the reported plan with all of its layers.

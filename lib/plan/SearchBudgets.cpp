@@ -151,13 +151,7 @@ void Search::tryBudget(Plan plan) {
     plan.budget += int64_t(options.memory - found);
     if (candidate->fits) {
       result.bestBudget = std::min(result.bestBudget.value_or(seconds), seconds);
-      if (seconds < best) {
-        best = seconds;
-        bestPlan = candidate->plan;
-        if (options.report)
-          options.report(*candidate);
-      }
-      result.candidates.push_back(std::move(*candidate));
+      add(std::move(*candidate));
       if (found >= enough * options.memory)
         return;
     }
