@@ -31,17 +31,19 @@ static llvm::hash_code hashOps(func::FuncOp function) {
 }
 
 /// Whether both do the same with values that have the same roles. Names may differ, but what is
-/// called alike in one is in the other.
+/// called alike in one is in the other, too.
 static bool areAlike(func::FuncOp a, func::FuncOp b) {
   if (a.getFunctionType() != b.getFunctionType())
     return false;
-  llvm::DenseMap<StringAttr, StringAttr> names;
+  llvm::DenseMap<StringAttr, StringAttr> names, back;
   auto isSameRole = [&](train::RoleAttr a, train::RoleAttr b) {
     if (!a || !b)
       return !a && !b;
     if (a.getKind() != b.getKind() || bool(a.getName()) != bool(b.getName()))
       return false;
-    return !a.getName() || names.try_emplace(a.getName(), b.getName()).first->second == b.getName();
+    return !a.getName() ||
+           (names.try_emplace(a.getName(), b.getName()).first->second == b.getName() &&
+            back.try_emplace(b.getName(), a.getName()).first->second == a.getName());
   };
   for (unsigned index = 0; index < a.getNumArguments(); ++index)
     if (!isSameRole(train::getArgumentRole(a, index), train::getArgumentRole(b, index)))

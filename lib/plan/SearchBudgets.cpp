@@ -167,17 +167,19 @@ void Search::searchBudgets() {
   if (!triesBudgets())
     return;
   keepsTime = false;
-  result.budgetBound = result.bound;
-  for (const Entry &entry : entries)
-    for (const Work &work : entry.works)
-      if (work.shape.recompute == Recompute::None && entry.report.kind != LayoutReport::TooLarge)
-        result.budgetBound = std::min(result.budgetBound, boundBudget(entry, work.shape));
   for (const Plan &plan : listBudgets()) {
     if (isOver() || result.numBudgets == options.numBudgets)
       break;
     ++result.numBudgets;
     tryBudget(plan);
   }
+  if (result.numBudgets == 0)
+    return;
+  result.budgetBound = result.bound;
+  for (const Entry &entry : entries)
+    for (const Work &work : entry.works)
+      if (work.shape.recompute == Recompute::None && entry.report.kind != LayoutReport::TooLarge)
+        result.budgetBound = std::min(result.budgetBound, boundBudget(entry, work.shape));
   if (result.bestBudget && *result.bestBudget < result.budgetBound)
     result.violations.push_back(llvm::formatv("a plan with a budget: {0} s, bound {1} s",
                                               *result.bestBudget, result.budgetBound));
