@@ -92,7 +92,7 @@ test_lit() {
 
 test_python() {
   suite python "export, execution and training (pytest)" "$venv/bin/python" -m pytest -q -n "$jobs" \
-    -p no:cacheprovider --durations=5 "${paths[@]}"
+    -p no:cacheprovider --durations=40 "${paths[@]}"
 }
 
 test_install() {
