@@ -1,4 +1,4 @@
-"""What each rank of test_compile_step_ranks.py does under torchrun: `step_ranks.py MODE FILE`.
+"""What each rank of test_compile_step_ranks.py does: `step_ranks.py MODE FILE`.
 
 MODE `all` trains a small GPT in each way that this number of ranks has and writes the losses to FILE, from rank 0; from
 FSDP on two ranks a checkpoint of torch.distributed.checkpoint to the folder FILE.checkpoint.
@@ -17,9 +17,10 @@ import sys
 import threading
 import time
 
-sys.path[:0] = [str(pathlib.Path(__file__).parents[2] / folder) for folder in ("python", "examples")]
+sys.path[:0] = [str(pathlib.Path(__file__).parents[2] / folder) for folder in ("python", "examples", "test")]
 
 import cleave
+import combinations_cover
 import gpt
 import torch
 import torch.distributed as dist
@@ -36,10 +37,10 @@ if "CLEAVE_STEP_DEVICE" in os.environ:
     training_step.for_native = lambda device: ("cuda", int(os.environ["RANK"]) if own else 0, "")
 
 
-def batch(step):
+def batch(step, two_sizes=True):
     """Of all ranks; some are smaller, as a DataLoader's last one is."""
     generator = torch.Generator().manual_seed(step)
-    examples = EXAMPLES // 2 if step in (7, 15) else EXAMPLES
+    examples = EXAMPLES // 2 if two_sizes and step in (7, 15) else EXAMPLES
     return [torch.randint(256, (examples, 32), generator=generator) for _ in range(2)]
 
 
@@ -79,6 +80,13 @@ MODES = {
 }
 
 
+def has_two_sizes(ranks, mode):
+    """Whether batches of a training differ in size, which takes as many programs again: on four ranks in one of the ways,
+    another by the run's seed."""
+    ways = list(MODES[ranks])
+    return ranks == 2 or combinations_cover.run_all() or mode == ways[combinations_cover.seed() % len(ways)]
+
+
 CHECKPOINT_STEP = 10
 
 
@@ -100,7 +108,8 @@ def train(mode, checkpoint):
     losses, evaluations = [], []
 
     def mine(number):
-        return [part.chunk(ranks)[dist.get_rank()] if divides else part for part in batch(number)]
+        parts = batch(number, has_two_sizes(ranks, mode))
+        return [part.chunk(ranks)[dist.get_rank()] if divides else part for part in parts]
 
     for number in range(STEPS):
         if number in EVALUATED:

@@ -1,4 +1,5 @@
-"""What each rank of test_compile_step_stops.py does: `stopped_ranks.py MODE FOLDER`.
+"""What the two ranks of test_compile_step_stops.py do: `stopped_ranks.py MODE FOLDER`. The process is rank 0, and rank 1 its
+child; nobody watches them, as torchrun would, which ends all where one is killed.
 
 Both ranks make a step; then rank 1 is killed or stops, as MODE says, and rank 0 makes another one. Rank 0 writes what that
 ends in, and after how many seconds, to FOLDER/found.json.
@@ -36,7 +37,8 @@ def stop(way, folder, step):
 
 def main():
     layout, way = sys.argv[1].split("-", 1)
-    folder, rank = pathlib.Path(sys.argv[2]), int(os.environ["RANK"])
+    folder, child = pathlib.Path(sys.argv[2]), os.fork()
+    rank = 0 if child else 1
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
     module = step_ranks.model()
@@ -57,6 +59,7 @@ def main():
         found = f"{type(error).__name__}: {error}"
     seconds = time.monotonic() - begin
     (folder / "found.json").write_text(json.dumps([found, seconds]))
+    os.kill(child, signal.SIGKILL)
     os._exit(0)  # the group does not come to its end
 
 

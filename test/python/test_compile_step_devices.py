@@ -13,6 +13,7 @@ import types
 
 import cleave_path  # noqa: F401
 import cleave
+import forked_ranks
 import gpt
 import pytest
 import torch
@@ -29,9 +30,8 @@ def train(ranks, folder, *modes, **environment):
     file, log = folder / "losses.json", folder / "log"
     for old in (file, log):
         old.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", SCRIPT, "all", file, *modes]
     variables = {"CLEAVE_DEVICE_PLUGIN": str(PLUGIN), "CLEAVE_FAKE_LOG": str(log), "CLEAVE_STEPS": "3", **environment}
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=480, check=False, env={**os.environ, **variables})
+    ran = forked_ranks.run(ranks, SCRIPT, "all", file, *modes, environment=variables)
     assert ran.returncode == 0, ran.stderr[-4000:]
     return json.loads(file.read_text()), log.read_text() if log.exists() else ""
 

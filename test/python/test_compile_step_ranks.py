@@ -1,13 +1,13 @@
-"""`cleave.compile_step` under torchrun, on the process group that is there: as on one rank, and no hang."""
+"""`cleave.compile_step` on ranks, on the process group that is there: as on one rank, and no hang."""
 
+import functools
 import json
 import pathlib
-import subprocess
-import sys
 import time
 
 import cleave_path  # noqa: F401
 import cleave
+import forked_ranks
 import gpt
 import pytest
 import step_ranks
@@ -17,12 +17,11 @@ SCRIPT = pathlib.Path(__file__).with_name("step_ranks.py")
 
 
 def run_ranks(mode, file, ranks=2):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", SCRIPT, mode, file]
-    return subprocess.run(command, capture_output=True, text=True, timeout=480, check=False)
+    return forked_ranks.run(ranks, SCRIPT, mode, file)
 
 
-@pytest.fixture(scope="module")
-def eager():
+@functools.cache
+def eager(two_sizes):
     """Losses and norms of the same training in eager mode; then losses of evaluation."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -33,8 +32,8 @@ def eager():
     for number in range(step_ranks.STEPS):
         if number in step_ranks.EVALUATED:
             with torch.no_grad():
-                evaluations += [gpt.cross_entropy(module(x), y).item() for x, y in map(step_ranks.batch, (7, 0))]
-        tokens, targets = step_ranks.batch(number)
+                evaluations += [gpt.cross_entropy(module(x), y).item() for x, y in (step_ranks.batch(each, two_sizes) for each in (7, 0))]
+        tokens, targets = step_ranks.batch(number, two_sizes)
         optimizer.zero_grad()
         loss = gpt.cross_entropy(module(tokens), targets)
         loss.backward()
@@ -55,11 +54,11 @@ def trained(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize("mode", ["dp", "fsdp", "tp", "pp", "v", "loop"])
-def test_losses_on_ranks_are_those_of_one(trained, eager, mode):
+def test_losses_on_ranks_are_those_of_one(trained, mode):
     """Of batches of two sizes, and those of evaluation; step_ranks.py looks at outputs and at what is sharded."""
     if mode not in step_ranks.MODES[trained["ranks"]]:
         pytest.skip("on two ranks")
-    found, (results, evaluations) = trained[mode], eager
+    found, (results, evaluations) = trained[mode], eager(step_ranks.has_two_sizes(trained["ranks"], mode))
     assert len(found) == len(results) + len(evaluations)
     for (loss, norm), (expected, expected_norm) in zip(found, results):
         assert abs(loss - expected) < 1e-5
@@ -67,7 +66,7 @@ def test_losses_on_ranks_are_those_of_one(trained, eager, mode):
     assert found[len(results) :] == pytest.approx(evaluations, abs=1e-5)
 
 
-def test_a_sharded_checkpoint_goes_on_on_one_rank(trained, eager):
+def test_a_sharded_checkpoint_goes_on_on_one_rank(trained):
     """That of FSDP on two ranks, by PyTorch's distributed checkpoints."""
     if trained["ranks"] != 2:
         pytest.skip("saved on two ranks")
@@ -87,7 +86,7 @@ def test_a_sharded_checkpoint_goes_on_on_one_rank(trained, eager):
     for number in range(step_ranks.CHECKPOINT_STEP, step_ranks.STEPS):
         out = step(*step_ranks.batch(number))
         scheduler.step()
-        assert abs(out.loss.item() - eager[0][number][0]) < 1e-5
+        assert abs(out.loss.item() - eager(True)[0][number][0]) < 1e-5
 
 
 @pytest.fixture(scope="module")

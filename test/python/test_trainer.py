@@ -11,6 +11,7 @@ import sys
 
 import cleave_path  # noqa: F401
 import cleave
+import forked_ranks
 import pytest
 import torch
 
@@ -35,8 +36,7 @@ def environment_as_found():
 
 
 def run_ranks(mode, folder):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", SCRIPT, mode, folder]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return forked_ranks.run(2, SCRIPT, mode, folder)
 
 
 def test_minilm_on_two_ranks_killed_and_resumed(tmp_path):

@@ -1,4 +1,4 @@
-"""What each rank of test_trainer.py does under torchrun: `trainer_ranks.py MODE FOLDER`.
+"""What each rank of test_trainer.py does: `trainer_ranks.py MODE FOLDER`.
 
 MODE `compare` fine-tunes MiniLM by transformers' Trainer, then by Cleave's, and writes the losses and norms of both to
 FOLDER/losses.json; then it begins again and is killed after step 3. `resume` goes on from the checkpoint of step 2 and
