@@ -1,6 +1,6 @@
 """Random typed programs have the gradients of their denotation; their mutations are refused or stay right.
 
-The seed is CLEAVE_TEST_SEED, printed at the start. campaign.py runs any number.
+The seed is CLEAVE_TEST_SEED, printed at the start, and with CLEAVE_TEST_ALL=1 there are twice as many. campaign.py runs any number.
 """
 
 import combinations_cover
@@ -11,6 +11,7 @@ from conformance.generate import MESHES
 from conformance.tools import Tools
 
 MESH_NAMES = ["x".join(str(size) for _, size in mesh.axes) for mesh in MESHES]
+PROGRAMS = 250 if combinations_cover.run_all() else 125
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def tools(build_dir, tmp_path):
 
 @pytest.mark.parametrize("mesh", MESHES, ids=MESH_NAMES)
 def test_programs_that_type_check_have_the_gradients_of_their_denotation(tools, mesh):
-    run_programs(tools, mesh, 250, combinations_cover.seed())
+    run_programs(tools, mesh, PROGRAMS, combinations_cover.seed())
 
 
 @pytest.mark.parametrize("mesh", MESHES[1::2], ids=MESH_NAMES[1::2])

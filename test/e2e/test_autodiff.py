@@ -14,7 +14,7 @@ import torch
 from cleave import testing
 from cleave.export.capture import capture
 from cleave.export.program import Program
-from exported_models import ALL_MODELS, MODELS
+from exported_models import ALL_MODELS, MODELS, make_once
 from safetensors.torch import load_file, save_file
 
 # bfloat16 as on every other machine, also where AMX is announced and refused.
@@ -143,17 +143,26 @@ def key(name, i):
     return f"{name.replace('.', '_')}_{i}"
 
 
+def export_all_cases(folder):
+    """The path of the program of all cases, beside its weights and its input."""
+
+    def export(out):
+        zero = torch.zeros((), dtype=torch.float64)
+        cleave.export_spec(cleave.ExportSpec(
+            AllCases(autodiff_cases.CASES), (zero,), mode="joint", gradients=False, name="cases", batch_dims={"zero": None},
+        ), out)  # fmt: skip
+        save_file({"zero": zero}, out / "inputs.safetensors")
+
+    make_once("autodiff_cases", export, folder)
+    return folder / "cases.mlir"
+
+
 @pytest.fixture(scope="module")
 def cases(build_dir, tmp_path_factory):
     """All cases exported as one program and differentiated: the module, the dump, the forward's text."""
     folder = tmp_path_factory.mktemp("cases")
-    module = AllCases(autodiff_cases.CASES)
-    zero = torch.zeros((), dtype=torch.float64)
-    spec = cleave.ExportSpec(module, (zero,), mode="joint", gradients=False, name="cases",
-                             batch_dims={"zero": None})  # fmt: skip
-    program = cleave.export_spec(spec, folder)
+    module, program = AllCases(autodiff_cases.CASES), export_all_cases(folder)
     ours = differentiate(build_dir, program)
-    save_file({"zero": zero}, folder / "inputs.safetensors")
     subprocess.run(
         [build_dir / "bin" / "cleave-run", ours, "--inputs", folder / "inputs.safetensors",
          "--weights", program.with_suffix(".safetensors"), "--dump", folder / "dump.safetensors"],

@@ -9,12 +9,8 @@ import random
 import re
 import subprocess
 
-import autodiff_cases
-import cleave
 import pytest
-import torch
-from safetensors.torch import save_file
-from test_autodiff import AllCases
+from test_autodiff import export_all_cases
 
 PARAMETER = re.compile(
     r'^(\s*%\S+: tensor<((?:\d+x)*)f64> \{train\.role = #train\.role<parameter "([^"]*)">)(\}.*)$'
@@ -37,13 +33,7 @@ FORMS_WITHOUT_GRADIENT = (
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """The program of all cases, its weights and its input."""
-    folder = tmp_path_factory.mktemp("placed_gradients")
-    zero = torch.zeros((), dtype=torch.float64)
-    spec = cleave.ExportSpec(AllCases(autodiff_cases.CASES), (zero,), mode="joint", gradients=False,
-                             name="cases", batch_dims={"zero": None})  # fmt: skip
-    program = cleave.export_spec(spec, folder)
-    save_file({"zero": zero}, folder / "inputs.safetensors")
-    return program
+    return export_all_cases(tmp_path_factory.mktemp("placed_gradients"))
 
 
 @pytest.fixture(scope="module")

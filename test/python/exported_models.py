@@ -36,22 +36,27 @@ MODELS = {
 ALL_MODELS = MODELS | {"resnet18_autocast": vision.autocast, "llama_small": llama.small}
 
 
-def export_model(name, folder, mode="auto"):
-    """A model's spec, and its program in `folder`. In a run of tests each is exported once, by the first
-    process that needs it; `folder` gets a copy."""
-    spec = (ALL_MODELS | LIBRARY_MODELS)[name]()
-    if mode != "auto":
-        spec = dataclasses.replace(spec, mode=mode)
+def make_once(name, make, folder):
+    """Fills `folder` by `make(folder)`. In a run of tests the first process that needs `name` makes it, and each gets a copy."""
     if "CLEAVE_TEST_SHARED" not in os.environ:
-        return spec, cleave.export_spec(spec, folder)
-    shared = pathlib.Path(os.environ["CLEAVE_TEST_SHARED"], f"{name}-{mode}")
+        make(folder)
+        return
+    shared = pathlib.Path(os.environ["CLEAVE_TEST_SHARED"], name)
     with open(f"{shared}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not shared.exists():
-            cleave.export_spec(spec, f"{shared}.part")
+            make(pathlib.Path(f"{shared}.part"))
             os.rename(f"{shared}.part", shared)
     shutil.copytree(shared, folder, dirs_exist_ok=True)
-    return spec, pathlib.Path(folder, next(shared.glob("*.mlir")).name)
+
+
+def export_model(name, folder, mode="auto"):
+    """A model's spec, and its program in `folder`. In a run of tests each is exported once."""
+    spec = (ALL_MODELS | LIBRARY_MODELS)[name]()
+    if mode != "auto":
+        spec = dataclasses.replace(spec, mode=mode)
+    make_once(f"{name}-{mode}", lambda out: cleave.export_spec(spec, out), folder)
+    return spec, pathlib.Path(folder, f"{spec.name}.mlir")
 
 
 class Exported:
