@@ -104,15 +104,56 @@ void Prover::readBatchAxes(ArrayRef<Part> globalParts, ArrayRef<Part> parts) {
         if (role && role.getKind() == RoleKind::Gradient && part.kind == Part::Reduce &&
             part.function->getParentOp() == local.getOperation())
           reduced.insert(nameOf(role));
-        if (resultPlacement(part.function, i))
+        if (dist::getPlacement(part.function.getResultTypes()[i]))
           outOfScope("results lie by their types, and inputs are divided by their roles");
+        else
+          checkParts(role, resultPlacement(part.function, i));
       }
+  for (Part part : parts)
+    for (BlockArgument argument : part.function.getArguments())
+      if (!dist::getPlacement(argument.getType()))
+        checkParts(train::getArgumentRole(part.function, argument.getArgNumber()),
+                   placementOf(argument));
   forEachArgument(
       parts, [&](Part part, train::RoleAttr role, std::string name, dist::PlacementAttr placement) {
         if (placement)
           outOfScope("'" + name + "' lies by its type, and inputs are divided by their roles");
         byRole[name] = byRoleOf(part, role, updatedBuffers, reduced);
       });
+}
+
+/// Where inputs are divided by roles, attributes may say that ranks have shards of what an update
+/// takes and gives, and of what leads to it.
+void Prover::checkParts(train::RoleAttr role, dist::PlacementAttr placement) {
+  for (const Axis &axis : axes) {
+    std::optional<dist::AxisPlacement> on = placement ? placement.get(axis.name) : std::nullopt;
+    if (!on || on->isSameOnAllRanks())
+      continue;
+    if (!role || !on->isShard())
+      return outOfScope("ranks have no shards along '" + axis.name +
+                        "' of a value, and inputs are divided by their roles");
+    switch (role.getKind()) {
+    case RoleKind::Parameter:
+    case RoleKind::OptimizerState:
+    case RoleKind::Accumulator:
+    case RoleKind::Gradient:
+      break;
+    default:
+      return outOfScope("'" + StringRef(nameOf(role)).rtrim() + "' lies in shards along '" +
+                        axis.name + "', and inputs are divided by their roles");
+    }
+  }
+}
+
+/// The places of ranks over which a gradient was summed when ranks got shards of it: those along
+/// axes of the batch that divide it.
+SmallVector<Var> Prover::scatteredPlaces(dist::PlacementAttr placement) {
+  SmallVector<Var> places;
+  for (const Axis &axis : batchAxes)
+    if (std::optional<dist::AxisPlacement> on = placement ? placement.get(axis.name) : std::nullopt;
+        on && on->isShard())
+      llvm::append_range(places, axis.digits);
+  return places;
 }
 
 /// What the leaf of an argument has for each axis over which the batch is divided.

@@ -187,6 +187,13 @@ std::optional<Tensor> Prover::expect(const Result &result, Tensor &value, std::s
     whole = std::move(*made);
     expected = &whole;
   }
+  if (SmallVector<Var> places = scatteredPlaces(placement);
+      !places.empty() && result.part.kind == Part::Microbatch && result.role &&
+      result.role.getKind() == train::RoleKind::Gradient) {
+    whole = *expected;
+    whole.meaning = terms.sum(std::move(whole.meaning), places);
+    expected = &whole;
+  }
   SmallVector<Var> summed;
   Rational scale(1);
   for (const Axis &axis : axes) {

@@ -161,6 +161,8 @@ private:
   static ByRole byRoleOf(Part part, train::RoleAttr role, const llvm::StringSet<> &updated,
                          const llvm::StringSet<> &reduced);
   void readBatchAxes(llvm::ArrayRef<Part> globalParts, llvm::ArrayRef<Part> parts);
+  void checkParts(train::RoleAttr role, dist::PlacementAttr placement);
+  llvm::SmallVector<Var> scatteredPlaces(dist::PlacementAttr placement);
   void addBatchPlaces(llvm::StringRef name, llvm::SmallVectorImpl<Index> &indices,
                       llvm::SmallVectorImpl<int64_t> &sizes, llvm::SmallVectorImpl<Var> &summed);
   void accumulateForCaller();

@@ -244,7 +244,10 @@ bool Prover::readArgument(StringRef name, RankedTensorType type, dist::Placement
       sizes.push_back(terms.variables.getSize(var));
     }
   result.global.meaning = terms.leaf(name, sizes, indices);
-  std::optional<Tensor> part = toLocal(result.global, placement);
+  Tensor whole = result.global;
+  if (byRole.lookup(name) != ByRole::Same)
+    whole.meaning = terms.sum(std::move(whole.meaning), scatteredPlaces(placement));
+  std::optional<Tensor> part = toLocal(std::move(whole), placement);
   if (!part) {
     outOfScope("'" + name + "' lies in parts of several sizes");
     return false;

@@ -1,27 +1,24 @@
 //===- Execute.cpp - runs both programs to tell them apart ------------------===//
 
 #include "tools/cleave-prove/Execute.h"
-#include "dialects/aten/ops/Indexing.h"
-#include "dialects/aten/ops/Loss.h"
 #include "dialects/dist/Placed.h"
 #include "dialects/pipeline/Pipeline.h"
 #include "dialects/train/Program.h"
-#include "runtime/io/DType.h"
 #include "runtime/io/Metrics.h"
 #include "runtime/io/Safetensors.h"
+#include "tools/cleave-prove/JoinShards.h"
+#include "tools/cleave-prove/Jumps.h"
+#include "tools/cleave-prove/RandomTensors.h"
 #include "tools/cleave-prove/Widen.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/ScopeExit.h"
-#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
-
-#include <random>
 
 using namespace mlir;
 using namespace cleave;
@@ -35,14 +32,17 @@ static constexpr int64_t kMaxRanks = 16;
 // What the programs need
 //===----------------------------------------------------------------------===//
 
-/// Ranks of the mesh, and of the pipeline if it is not an axis of it. An axis of open size may have
-/// one.
-static int64_t countRanks(ModuleOp module) {
+/// Of an axis of the mesh whose size is open.
+static constexpr int64_t kOpenSizes[] = {3, 2};
+
+/// Ranks of the mesh, and of the pipeline if it is not an axis of it, where an open axis has
+/// `openSize`.
+static int64_t countRanks(ModuleOp module, int64_t openSize) {
   int64_t ranks = 1;
   dist::MeshOp mesh = dist::getMesh(module);
   if (mesh)
     for (auto axis : mesh.getAxes().getAsRange<dist::AxisAttr>())
-      ranks *= std::max<int64_t>(axis.getSize(), 1);
+      ranks *= axis.getSize() > 0 ? axis.getSize() : openSize;
   for (auto schedule : module.getOps<pipeline::ScheduleOp>()) {
     StringRef axis = schedule.getAxis().value_or("pp");
     if (!mesh || !mesh.findAxis(axis))
@@ -51,20 +51,22 @@ static int64_t countRanks(ModuleOp module) {
   return ranks;
 }
 
-/// Whether roles divide inputs over several ranks: each has results of microbatches of its own.
-static bool hasOwnBatches(ModuleOp module) {
+/// How many parts of the batch ranks have by roles, each with microbatches of its own.
+static int64_t countBatchParts(ModuleOp module, int64_t openSize) {
   dist::MeshOp mesh = dist::getMesh(module);
+  int64_t parts = 1;
   for (auto function : module.getOps<func::FuncOp>())
-    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    for (unsigned i = 0; mesh && i < function.getNumArguments(); ++i) {
       auto role = function.getArgAttrOfType<train::RoleAttr>(i, train::kRoleAttrName);
-      if (mesh && role && role.getOver() &&
-          llvm::any_of(role.getOver().getAsValueRange<StringAttr>(), [&](StringRef name) {
-            dist::AxisAttr axis = mesh.findAxis(name);
-            return axis && axis.getSize() > 1;
-          }))
-        return true;
+      if (!role || !role.getOver())
+        continue;
+      int64_t product = 1;
+      for (StringRef name : role.getOver().getAsValueRange<StringAttr>())
+        if (dist::AxisAttr axis = mesh.findAxis(name))
+          product *= axis.getSize() > 0 ? axis.getSize() : openSize;
+      parts = std::max(parts, product);
     }
-  return false;
+  return parts;
 }
 
 /// Of the mesh's axes.
@@ -76,16 +78,27 @@ static llvm::SmallVector<int64_t> getSizes(ModuleOp module) {
   return sizes;
 }
 
-static int64_t countMicrobatches(ModuleOp module) {
-  int64_t count = 1;
+/// Those of a schedule.
+static std::optional<int64_t> countMicrobatches(ModuleOp module) {
+  std::optional<int64_t> count;
   for (auto schedule : module.getOps<pipeline::ScheduleOp>())
     count = int64_t(schedule.getMicrobatches());
   return count;
 }
 
+static bool hasUpdates(ModuleOp module) {
+  return llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
+    auto phase = function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName);
+    return phase && phase.getValue() == train::Phase::Update;
+  });
+}
+
 /// Above which a difference is none of rounding, where all is computed in float64: sums in another
 /// order differ by less than 1e-12 in the models of the tests.
 static constexpr double kTolerance = 1e-6;
+
+/// The same of parameters and optimizer states after an update.
+static constexpr double kUpdateTolerance = 1e-9;
 
 /// The same where `bits` is the narrowest type; nothing where rounding may be as large as errors.
 /// Sums of float32 in another order differ by less than 1e-4 in the models of the tests.
@@ -95,126 +108,11 @@ static std::optional<double> toleranceFor(unsigned bits) {
   return bits < 64 ? 1e-2 : kTolerance;
 }
 
-/// An integer input holds rows of tables and numbers of classes: below this number they are there
-/// in all that it leads to.
-static int64_t findRows(Value input) {
-  int64_t rows = std::numeric_limits<int64_t>::max();
-  llvm::SetVector<Value> reached;
-  reached.insert(input);
-  for (size_t i = 0; i < reached.size(); ++i)
-    for (OpOperand &use : reached[i].getUses()) {
-      Operation *op = use.getOwner();
-      if (auto embedding = dyn_cast<aten::EmbeddingOp>(op))
-        rows =
-            std::min(rows, cast<RankedTensorType>(embedding.getWeight().getType()).getDimSize(0));
-      if (auto loss = dyn_cast<aten::NllLossForwardOp>(op)) {
-        auto scores = cast<RankedTensorType>(loss.getSelf().getType());
-        rows = std::min(rows, scores.getDimSize(scores.getRank() == 1 ? 0 : 1));
-      }
-      for (Value result : op->getResults())
-        if (auto type = dyn_cast<RankedTensorType>(result.getType());
-            type && type.getElementType().isInteger(64))
-          reached.insert(result);
-    }
-  return rows == std::numeric_limits<int64_t>::max() ? 2 : std::max<int64_t>(rows, 1);
-}
-
-//===----------------------------------------------------------------------===//
-// Inputs
-//===----------------------------------------------------------------------===//
-
-namespace {
-struct Input {
-  std::string name;
-  runtime::TensorType type;
-  std::vector<char> bytes;
-};
-} // namespace
-
-namespace {
-/// Draws rows of a table, half of them beside the borders of its shards: errors are there.
-class Rows {
-public:
-  Rows(int64_t count, llvm::ArrayRef<int64_t> shards) : any(0, count - 1) {
-    for (int64_t size : shards)
-      for (int64_t shard = 0; shard < size && count % size == 0; ++shard) {
-        borders.push_back(shard * (count / size));
-        borders.push_back((shard + 1) * (count / size) - 1);
-      }
-  }
-  int64_t draw(std::mt19937_64 &random) const {
-    if (borders.empty() || (random() & 1))
-      return any(random);
-    return borders[random() % borders.size()];
-  }
-
-private:
-  mutable std::uniform_int_distribution<int64_t> any;
-  llvm::SmallVector<int64_t> borders;
-};
-} // namespace
-
-/// Random values for the inputs and targets of `microbatches`, where axes have `sizes`; a reason if
-/// one cannot be made.
-static llvm::Expected<std::vector<Input>> makeInputs(ModuleOp global, llvm::ArrayRef<int64_t> sizes,
-                                                     int64_t microbatches, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<double> normal;
-  std::vector<Input> inputs;
-  for (auto function : global.getOps<func::FuncOp>())
-    for (BlockArgument argument : function.getArguments()) {
-      auto role =
-          function.getArgAttrOfType<train::RoleAttr>(argument.getArgNumber(), train::kRoleAttrName);
-      if (!role || (role.getKind() != RoleKind::Input && role.getKind() != RoleKind::Target) ||
-          llvm::any_of(inputs,
-                       [&](const Input &made) { return made.name == role.getNameOrEmpty(); }))
-        continue;
-      auto type = cast<RankedTensorType>(argument.getType());
-      Input input{role.getNameOrEmpty().str(), {}, {}};
-      input.type.shape.assign(type.getShape().begin(), type.getShape().end());
-      if (std::optional<int64_t> batch = role.getBatch())
-        input.type.shape[*batch] *= microbatches;
-      Type element = type.getElementType();
-      auto fill = [&](runtime::DType dtype, auto next) {
-        input.type.dtype = dtype;
-        using T = decltype(next());
-        input.bytes.resize(size_t(*runtime::countBytes(dtype, input.type.shape)));
-        for (size_t at = 0; at < input.bytes.size(); at += sizeof(T)) {
-          T value = next();
-          std::memcpy(&input.bytes[at], &value, sizeof(T));
-        }
-      };
-      if (element.isF32())
-        fill(runtime::DType::F32, [&] { return float(normal(random)); });
-      else if (element.isF64())
-        fill(runtime::DType::F64, [&] { return normal(random); });
-      else if (element.isInteger(64))
-        fill(runtime::DType::I64,
-             [&, rows = Rows(findRows(argument), sizes)] { return rows.draw(random); });
-      else if (element.isInteger(1))
-        fill(runtime::DType::Bool, [&] { return uint8_t(random() & 1); });
-      else
-        return runtime::makeError("input '{0}' has elements of a type of which none are drawn",
-                                  input.name);
-      inputs.push_back(std::move(input));
-    }
-  return inputs;
-}
-
-static llvm::Error write(llvm::StringRef path, llvm::ArrayRef<Input> inputs) {
-  std::vector<runtime::TensorView> views;
-  for (const Input &input : inputs)
-    views.push_back({input.name,
-                     input.type.dtype,
-                     {input.type.shape.begin(), input.type.shape.end()},
-                     {reinterpret_cast<const uint8_t *>(input.bytes.data()), input.bytes.size()}});
-  return runtime::writeSafetensors(path, views);
-}
-
 namespace {
 /// The files of a run.
 struct Files {
   std::string global, local, weights, inputs;
+  std::string states; ///< empty where no whole step is run
 };
 } // namespace
 
@@ -227,22 +125,40 @@ static llvm::Error write(llvm::StringRef path, ModuleOp module) {
   return llvm::Error::success();
 }
 
+/// Copies of both programs without their updates, as files in `folder`.
+static llvm::Error writeWithoutUpdates(ModuleOp global, ModuleOp local, Files &files,
+                                       llvm::StringRef folder) {
+  files.global = (folder + "/global.mlir").str();
+  files.local = (folder + "/local.mlir").str();
+  OwningOpRef<ModuleOp> first = global.clone(), second = local.clone();
+  eraseUpdates(*first);
+  eraseUpdates(*second);
+  return llvm::joinErrors(write(files.global, *first), write(files.local, *second));
+}
+
 /// The same run in float64, as files in `folder`; nothing if the programs compute in float64
 /// anyway, or cannot.
 static std::optional<Files> writeWide(ModuleOp global, ModuleOp local, const Files &files,
-                                      llvm::StringRef folder) {
+                                      bool hasUpdate, llvm::StringRef folder) {
   if (narrowestFloat(global) == 64 && narrowestFloat(local) == 64)
     return std::nullopt;
-  OwningOpRef<ModuleOp> wideGlobal = widen(global), wideLocal = widen(local);
+  OwningOpRef<ModuleOp> inputs[] = {global.clone(), local.clone()};
+  if (!hasUpdate)
+    for (OwningOpRef<ModuleOp> &module : inputs)
+      eraseUpdates(*module);
+  OwningOpRef<ModuleOp> wideGlobal = widen(*inputs[0]), wideLocal = widen(*inputs[1]);
   if (!wideGlobal || !wideLocal)
     return std::nullopt;
   auto inFolder = [&](llvm::StringRef name) { return (folder + "/wide-" + name).str(); };
   Files wide{inFolder("global.mlir"), inFolder("local.mlir"), inFolder("weights.safetensors"),
-             inFolder("inputs.safetensors")};
+             inFolder("inputs.safetensors"),
+             files.states.empty() ? "" : inFolder("states.safetensors")};
   llvm::Error error =
       llvm::joinErrors(write(wide.global, *wideGlobal), write(wide.local, *wideLocal));
   error = llvm::joinErrors(std::move(error), widenFile(files.weights, wide.weights));
   error = llvm::joinErrors(std::move(error), widenFile(files.inputs, wide.inputs));
+  if (!wide.states.empty())
+    error = llvm::joinErrors(std::move(error), widenFile(files.states, wide.states));
   if (!error)
     return wide;
   // Weights in several files, say: the programs are run as they are.
@@ -266,17 +182,29 @@ static std::string readError(llvm::StringRef path) {
   return (first + (second.empty() || second.starts_with(" ") ? "" : " " + second)).str();
 }
 
+/// Whether a value differs by more than rounding explains. What an update makes is as large as the
+/// states before it, whose rounding is less than that of gradients, and these may be small.
+static bool isRefuted(const Counterexample &example, const Execution &execution) {
+  if (!example.relative)
+    return true;
+  bool isUpdated = llvm::StringRef(example.name).starts_with("param.") ||
+                   llvm::StringRef(example.name).starts_with("optim.");
+  return *example.relative >
+         (isUpdated && execution.isWide ? kUpdateTolerance : execution.tolerance);
+}
+
 /// What `cleave-run --json` says of both programs.
 static void readReport(const llvm::json::Object &report, Execution &execution) {
   const llvm::json::Array *values = report.getArray("values");
   execution.numValues = values ? values->size() : 0;
   for (size_t i = 0; i < execution.numValues; ++i) {
     const llvm::json::Object &value = *(*values)[i].getAsObject();
-    if (!value.getBoolean("above_tolerance").value_or(false))
-      continue;
     Counterexample example;
     example.name = value.getString("name").value_or("").str();
     example.relative = value.getNumber("relative");
+    if (!isRefuted(example, execution))
+      continue;
+    example.rank = value.getInteger("rank");
     if (const llvm::json::Array *place = value.getArray("at"))
       for (const llvm::json::Value &index : *place)
         example.place.push_back(index.getAsInteger().value_or(0));
@@ -294,6 +222,9 @@ static void readReport(const llvm::json::Object &report, Execution &execution) {
                       return a.relative.value_or(infinity) > b.relative.value_or(infinity);
                     });
 }
+
+/// The first step of some optimizers does not read their states.
+static constexpr const char *kStep = "2";
 
 /// Runs both programs by `program`, cleave-run; a reason if they were not.
 static std::string run(llvm::StringRef program, const Files &files, llvm::StringRef folder,
@@ -314,6 +245,11 @@ static std::string run(llvm::StringRef program, const Files &files, llvm::String
   if (execution.ranks > 1)
     arguments.insert(arguments.end(),
                      {"--ranks", numRanks, "--ranks-as", "threads", "--timeout", limit});
+  std::string microbatches = std::to_string(execution.ownMicrobatches);
+  if (execution.ownMicrobatches > 0)
+    arguments.insert(arguments.end(), {"--whole-step", kStep, "--microbatches", microbatches});
+  if (!files.states.empty())
+    arguments.insert(arguments.end(), {"--states", files.states});
   std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), output, errors};
   std::string message;
   llvm::sys::ExecuteAndWait(program, arguments, std::nullopt, redirects, unsigned(left.count()), 0,
@@ -344,15 +280,22 @@ Execution cleave::prove::execute(ModuleOp global, ModuleOp local, const ExecuteO
           return function->hasAttr(train::kPhaseAttrName);
         }))
       return notRun("only programs of training steps are run");
-  if (hasOwnBatches(local))
-    return notRun("each rank has results of microbatches of its own, of which none is that of one "
-                  "device");
-  int64_t ranks = countRanks(local);
-  if (ranks > kMaxRanks)
+  const auto *openSize =
+      llvm::find_if(kOpenSizes, [&](int64_t size) { return countRanks(local, size) <= kMaxRanks; });
+  int64_t ranks = countRanks(local, kOpenSizes[0]);
+  if (openSize == std::end(kOpenSizes))
     return notRun("it is for " + llvm::Twine(ranks) + " ranks, of which at most " +
                   llvm::Twine(kMaxRanks) + " are run");
-  execution.ranks = ranks;
-  auto inputs = makeInputs(global, getSizes(local), countMicrobatches(local), options.seed);
+  execution.ranks = countRanks(local, *openSize);
+  int64_t parts = countBatchParts(local, *openSize);
+  // Two of them show whether gradients are added up.
+  std::optional<int64_t> scheduled = countMicrobatches(local);
+  int64_t microbatches = scheduled.value_or(parts > 1 ? 2 : 1);
+  if (parts > 1)
+    execution.ownMicrobatches = microbatches;
+  execution.hasUpdate =
+      parts > 1 && hasUpdates(global) && !jumpsInUpdate(global) && !jumpsInUpdate(local);
+  auto inputs = makeInputs(global, getSizes(local), microbatches * parts, options.seed);
   if (!inputs)
     return notRun(llvm::toString(inputs.takeError()));
 
@@ -368,9 +311,27 @@ Execution cleave::prove::execute(ModuleOp global, ModuleOp local, const ExecuteO
   auto removed = llvm::make_scope_exit([&] { (void)llvm::sys::fs::remove_directories(folder); });
   auto inFolder = [&](llvm::StringRef name) { return (folder + "/" + name).str(); };
   Files files{options.global, options.local, weights.str().str(),
-              options.inputs.empty() ? inFolder("inputs.safetensors") : options.inputs};
-  if (llvm::Error error = write(files.inputs, *inputs))
+              options.inputs.empty() ? inFolder("inputs.safetensors") : options.inputs, ""};
+  // In a step of ranks with microbatches of their own, files hold whole tensors.
+  OwningOpRef<ModuleOp> joined = local.clone();
+  if (parts > 1 && joinShards(*joined)) {
+    files.local = inFolder("joined.mlir");
+    if (llvm::Error error = ::write(files.local, *joined))
+      return notRun(llvm::toString(std::move(error)));
+    local = *joined;
+  }
+  if (llvm::Error error = writeTensors(files.inputs, *inputs))
     return notRun(llvm::toString(std::move(error)));
+  if (execution.hasUpdate) {
+    files.states = inFolder("states.safetensors");
+    if (!options.inputs.empty()) {
+      llvm::SmallString<128> beside(options.inputs);
+      llvm::sys::path::replace_extension(beside, "states.safetensors");
+      files.states = beside.str().str();
+    }
+    if (llvm::Error error = writeTensors(files.states, makeStates(global, options.seed)))
+      return notRun(llvm::toString(std::move(error)));
+  }
 
   // Beside this executable, as they are installed.
   std::string self = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
@@ -380,7 +341,7 @@ Execution cleave::prove::execute(ModuleOp global, ModuleOp local, const ExecuteO
     return notRun("expected '" + llvm::Twine(program) + "', which runs them");
   // In float64 first, where a smaller difference is seen, and as the programs are if that cannot be
   // run.
-  if (std::optional<Files> wide = writeWide(global, local, files, folder)) {
+  if (std::optional<Files> wide = writeWide(global, local, files, execution.hasUpdate, folder)) {
     execution.isWide = true;
     execution.tolerance = kTolerance;
     if (run(program, *wide, folder, options.deadline, execution).empty())
@@ -392,6 +353,9 @@ Execution cleave::prove::execute(ModuleOp global, ModuleOp local, const ExecuteO
   if (!tolerance)
     return notRun("it computes in less than float32, whose rounding may be as large as an error");
   execution.tolerance = *tolerance;
+  if (parts > 1 && !execution.hasUpdate && hasUpdates(global))
+    if (llvm::Error error = writeWithoutUpdates(global, local, files, folder))
+      return notRun(llvm::toString(std::move(error)));
   execution.notRun = run(program, files, folder, options.deadline, execution);
   return execution;
 }

@@ -22,7 +22,8 @@ namespace cleave::prove {
 struct ExecuteOptions {
   std::string global, local; ///< files of the programs
   std::string weights;       ///< safetensors file; empty: the one beside `global`
-  std::string inputs;        ///< where the random inputs stay; empty: they are removed
+  std::string inputs; ///< where the random inputs stay, and NAME.states.safetensors beside it;
+                      ///< empty: they are removed
   uint64_t seed = 0;
   std::chrono::steady_clock::time_point deadline;
 };
@@ -30,6 +31,7 @@ struct ExecuteOptions {
 /// A value on which the programs differ.
 struct Counterexample {
   std::string name;            ///< as in dumps: "loss", "grad.wte.weight"
+  std::optional<int64_t> rank; ///< where ranks are compared one by one, the one that has it
   std::vector<int64_t> place;  ///< indices of the element that is furthest off
   std::optional<double> local; ///< its values in the programs; nothing where it is not finite
   std::optional<double> global;
@@ -39,7 +41,9 @@ struct Counterexample {
 struct Execution {
   std::string notRun; ///< why nothing was run; empty if both programs were
   int64_t ranks = 0;
-  bool isWide = false; ///< all was computed in float64, whatever the programs' types are
+  int64_t ownMicrobatches = 0; ///< of each rank, where roles divide the batch; else 0
+  bool hasUpdate = false;      ///< updates were run
+  bool isWide = false;         ///< all was computed in float64, whatever the programs' types are
   double tolerance = 0;
   unsigned numValues = 0;
   std::vector<Counterexample> counterexamples;

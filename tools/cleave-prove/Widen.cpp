@@ -1,7 +1,10 @@
 //===- Widen.cpp - programs and tensors in float64 --------------------------===//
 
 #include "tools/cleave-prove/Widen.h"
+#include "dialects/aten/ops/Call.h"
+#include "dialects/aten/ops/Copy.h"
 #include "dialects/train/Program.h"
+#include "dialects/train/Train.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AttrTypeSubElements.h"
@@ -40,13 +43,39 @@ static APFloat toDouble(APFloat value) {
   return value;
 }
 
+/// Makes the number of the step and the loss scale float32 again, as they are in every program;
+/// what computes with them takes a copy in float64.
+static void narrowScalars(ModuleOp module) {
+  Type narrow = Float32Type::get(module.getContext());
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function.isExternal())
+      continue;
+    for (BlockArgument argument : function.getArguments()) {
+      train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+      auto wide = dyn_cast<RankedTensorType>(argument.getType());
+      if (!wide || !role ||
+          (role.getKind() != train::RoleKind::Step && role.getKind() != train::RoleKind::LossScale))
+        continue;
+      argument.setType(RankedTensorType::get(wide.getShape(), narrow, wide.getEncoding()));
+      auto users = llvm::to_vector(argument.getUsers());
+      OpBuilder b = OpBuilder::atBlockBegin(&function.front());
+      mlir::Value copy;
+      for (Operation *user : users)
+        if (!isa<train::TrainDialect>(user->getDialect()) && !isa<aten::ItemOp>(user)) {
+          if (!copy)
+            copy = aten::ToCopyOp::create(b, argument.getLoc(), wide, argument,
+                                          TypeAttr::get(wide.getElementType()), BoolAttr(),
+                                          StringAttr());
+          user->replaceUsesOfWith(argument, copy);
+        }
+    }
+    function.setType(FunctionType::get(module.getContext(), function.front().getArgumentTypes(),
+                                       function.getResultTypes()));
+  }
+}
+
 OwningOpRef<ModuleOp> prove::widen(ModuleOp module) {
   OwningOpRef<ModuleOp> result = module.clone();
-  // An update is not run, and has arguments that are float32 in every program.
-  for (auto function : llvm::make_early_inc_range(result->getOps<func::FuncOp>()))
-    if (auto phase = function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName);
-        phase && phase.getValue() == train::Phase::Update)
-      function.erase();
   Type wide = Float64Type::get(module.getContext());
   bool isPossible = true;
   AttrTypeReplacer replacer;
@@ -75,6 +104,7 @@ OwningOpRef<ModuleOp> prove::widen(ModuleOp module) {
   });
   replacer.recursivelyReplaceElementsIn(*result, /*replaceAttrs=*/true, /*replaceLocs=*/false,
                                         /*replaceTypes=*/true);
+  narrowScalars(*result);
   // What an op has against it is no fault of the program.
   ScopedDiagnosticHandler silent(module.getContext(), [](Diagnostic &) { return success(); });
   return isPossible && succeeded(verify(*result)) ? std::move(result) : nullptr;

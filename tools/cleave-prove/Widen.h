@@ -19,8 +19,8 @@ namespace cleave::prove {
 /// Bits of the narrowest floating-point type in which a program computes; 64 if in none.
 unsigned narrowestFloat(mlir::ModuleOp module);
 
-/// A copy of a program that computes in float64; null if it has none, as where an op is for one
-/// type or a constant lies outside the program.
+/// A copy of a program that computes in float64, but for the number of the step and the loss scale;
+/// null if it has none, as where an op is for one type or a constant lies outside the program.
 mlir::OwningOpRef<mlir::ModuleOp> widen(mlir::ModuleOp module);
 
 /// Values of a tensor in float64, if it has a narrower floating-point type; nothing otherwise.

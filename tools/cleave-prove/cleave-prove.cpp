@@ -104,13 +104,19 @@ static llvm::json::Object toJson(const Execution &execution) {
   if (!execution.notRun.empty())
     return llvm::json::Object{{"not_run", execution.notRun}};
   llvm::json::Array values;
-  for (const Counterexample &example : execution.counterexamples)
-    values.push_back(llvm::json::Object{{"name", example.name},
-                                        {"at", llvm::json::Array(example.place)},
-                                        {"local", toJson(example.local)},
-                                        {"global", toJson(example.global)},
-                                        {"relative", toJson(example.relative)}});
+  for (const Counterexample &example : execution.counterexamples) {
+    llvm::json::Object value{{"name", example.name},
+                             {"at", llvm::json::Array(example.place)},
+                             {"local", toJson(example.local)},
+                             {"global", toJson(example.global)},
+                             {"relative", toJson(example.relative)}};
+    if (example.rank)
+      value["rank"] = *example.rank;
+    values.push_back(std::move(value));
+  }
   return llvm::json::Object{{"ranks", execution.ranks},
+                            {"own_microbatches", execution.ownMicrobatches},
+                            {"update", execution.hasUpdate},
                             {"float64", execution.isWide},
                             {"tolerance", execution.tolerance},
                             {"values", int64_t(execution.numValues)},
@@ -182,11 +188,22 @@ static void print(const Counterexample &example) {
     llvm::interleaveComma(example.place, llvm::outs());
     llvm::outs() << "]";
   }
+  if (example.rank)
+    llvm::outs() << " on rank " << *example.rank;
   llvm::outs() << " is ";
   print(example.local);
   llvm::outs() << ", expected ";
   print(example.global);
   llvm::outs() << "\n";
+}
+
+/// ", in float64, on 3 ranks with 2 microbatches each, "
+static std::string describeRun(const Execution &execution) {
+  std::string text = execution.isWide ? ", in float64" : "";
+  if (execution.ownMicrobatches > 0)
+    text += ", on " + std::to_string(execution.ranks) + " ranks with " +
+            std::to_string(execution.ownMicrobatches) + " microbatches each";
+  return text.empty() ? " " : text + ", ";
 }
 
 static void printText(const Proof &proof, const std::optional<Execution> &execution) {
@@ -210,8 +227,8 @@ static void printText(const Proof &proof, const std::optional<Execution> &execut
   constexpr size_t kShown = 10;
   if (isRefuted(execution)) {
     size_t count = execution->counterexamples.size();
-    llvm::outs() << "refuted: on random inputs" << (execution->isWide ? ", in float64, " : " ")
-                 << count << " of " << execution->numValues << " values differ\n";
+    llvm::outs() << "refuted: on random inputs" << describeRun(*execution) << count << " of "
+                 << execution->numValues << " values differ\n";
     for (const Counterexample &example :
          llvm::ArrayRef(execution->counterexamples).take_front(kShown))
       print(example);
@@ -254,9 +271,9 @@ static void printText(const Proof &proof, const std::optional<Execution> &execut
   if (!execution->notRun.empty())
     llvm::outs() << "not run: " << execution->notRun << "\n";
   else
-    llvm::outs() << "on random inputs" << (execution->isWide ? ", in float64, all " : " all ")
-                 << execution->numValues << " values agree, to a relative "
-                 << llvm::format("%g", execution->tolerance) << "; an update is not run\n";
+    llvm::outs() << "on random inputs" << describeRun(*execution) << "all " << execution->numValues
+                 << " values agree, to a relative " << llvm::format("%g", execution->tolerance)
+                 << (execution->hasUpdate ? "\n" : "; an update is not run\n");
 }
 
 int main(int argc, char **argv) {

@@ -18,8 +18,7 @@
 using namespace cleave;
 using namespace cleave::runtime;
 
-/// 1e-3 of the median over the reference's gradients of their largest element.
-static double gradientFloor(llvm::ArrayRef<run::Row> rows) {
+double run::gradientFloor(llvm::ArrayRef<run::Row> rows) {
   std::vector<double> largest;
   for (const run::Row &row : rows)
     if (llvm::StringRef(row.name).starts_with("grad."))
@@ -131,6 +130,8 @@ static std::string describePlace(const run::Row &row) {
     llvm::interleaveComma(unravel(row.difference.at, row.shape), os);
     os << "]";
   }
+  if (row.rank)
+    os << " on rank " << *row.rank;
   os << ": " << llvm::format("%.6g", row.difference.a) << " and "
      << llvm::format("%.6g", row.difference.b);
   return text;
@@ -167,7 +168,7 @@ llvm::Error run::reportDifferences(llvm::ArrayRef<Row> rows, double floor, const
   llvm::json::Array values;
   for (const Row &row : rows) {
     const Difference &difference = row.difference;
-    double relative = relativeDifference(difference, floor);
+    double relative = relativeDifference(difference, std::max(floor, row.floor));
     bool isAbove =
         options.tolerance == 0 ? !difference.isBitwiseEqual : relative > options.tolerance;
     above += isAbove;
@@ -183,6 +184,8 @@ llvm::Error run::reportDifferences(llvm::ArrayRef<Row> rows, double floor, const
                              {"relative", toJson(relative)},
                              {"bitwise_equal", difference.isBitwiseEqual},
                              {"above_tolerance", isAbove}};
+    if (row.rank)
+      value["rank"] = *row.rank;
     if (difference.maxAbsolute > 0) {
       value["at"] = llvm::json::Array(unravel(difference.at, row.shape));
       value["numbers"] = llvm::json::Array{toJson(difference.a), toJson(difference.b)};

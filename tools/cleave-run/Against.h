@@ -15,7 +15,14 @@ struct Row {
   std::string name;
   llvm::SmallVector<int64_t, 4> shape;
   runtime::Difference difference;
+  /// Where ranks are compared one by one, that on which it is largest.
+  std::optional<int> rank = std::nullopt;
+  /// As relativeDifference takes it, for this value, if it is more than that of all.
+  double floor = 0;
 };
+
+/// 1e-3 of the median over the reference's gradients of their largest element.
+double gradientFloor(llvm::ArrayRef<Row> rows);
 
 /// Prints a line a value and fails if one differs by more than the tolerance (0: in any bit), or if
 /// there are `problems`. `floor` as relativeDifference takes it. With --json the same goes to a

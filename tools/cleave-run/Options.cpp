@@ -95,6 +95,15 @@ static cl::opt<std::string> against(
     cl::desc("Run this program as well, on the same weights and inputs (with --steps: train "
              "on the same data), and print the difference of each value"),
     cl::value_desc("other.mlir"), cl::cat(comparing));
+static cl::opt<int64_t> wholeStep(
+    "whole-step",
+    cl::desc("With --against and --inputs: run step n, all microbatches of all ranks and the "
+             "update, and compare what each rank then has"),
+    cl::value_desc("n"), cl::init(0), cl::cat(comparing));
+static cl::opt<std::string>
+    states("states",
+           cl::desc("Optimizer states before that step: optim.NAME.SLOT (default: zeros)"),
+           cl::value_desc("file.safetensors"), cl::cat(comparing));
 static cl::opt<double>
     tolerance("tolerance",
               cl::desc("Maximum difference, max|a-b| / max(max|b|, 1e-3 x median over gradients of "
@@ -141,7 +150,8 @@ std::vector<cleave::runtime::NamedPath> cleave::run::listInputs(const Options &o
        {std::pair("--weights", options.init.empty() ? options.weights.path : ""),
         std::pair("--weights", options.weights.others),
         std::pair("--weight-names", options.weights.names.file),
-        std::pair("--inputs", options.inputs), std::pair("--against", options.against)})
+        std::pair("--inputs", options.inputs), std::pair("--against", options.against),
+        std::pair("--states", options.states)})
     if (!path.empty())
       inputs.push_back({option, path});
   for (const std::string &library : options.libraries)
@@ -175,6 +185,12 @@ static void checkOptions() {
       fail("--" + option->ArgStr + " is for --weights");
   if (tolerance.getNumOccurrences() && against.empty())
     fail("--tolerance is for --against");
+  if (wholeStep.getNumOccurrences() && (against.empty() || cleave::run::isTraining()))
+    fail("--whole-step is for --against without --steps");
+  if (wholeStep.getNumOccurrences() && wholeStep < 1)
+    fail("--whole-step: expected a number of at least 1, found " + llvm::Twine(int64_t(wholeStep)));
+  if (!states.empty() && !wholeStep.getNumOccurrences())
+    fail("--states is for --whole-step");
   if (!json.empty() && against.empty())
     fail("--json is for --against");
   if (!init.empty() && !weights.empty())
@@ -243,6 +259,9 @@ cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
   options.inputs = inputs;
   options.dump = dump;
   options.against = against;
+  options.wholeStep = wholeStep;
+  options.states = states;
+  options.microbatches = cleave::run::getMicrobatches();
   options.tolerance = tolerance;
   options.json = json;
   options.seed = seed;

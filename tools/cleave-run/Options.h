@@ -21,6 +21,9 @@ struct Options {
   std::vector<std::string> libraries; ///< of operators
   std::string inputs, dump;
   std::string against;
+  int64_t wholeStep = 0;    ///< its number, where a step with its update is compared; else 0
+  std::string states;       ///< optimizer states before that step
+  int64_t microbatches = 1; ///< of each rank in it
   double tolerance = 0;
   std::string json; ///< of a comparison
   uint64_t seed = 0;

@@ -170,11 +170,12 @@ bool run::isTraining() {
   return steps.getNumOccurrences() || data.getNumOccurrences() || evaluateData;
 }
 
-llvm::StringRef run::givenTrainingOption() {
+llvm::StringRef run::givenTrainingOption(bool takesMicrobatches) {
   cl::OptionCategory *categories[] = {&trainingCategory, &dataCategory, &reportingCategory,
                                       &checkpointCategory};
   for (auto &[name, option] : cl::getRegisteredOptions())
-    if (option->getNumOccurrences() && llvm::is_contained(categories, option->Categories.front()))
+    if (option->getNumOccurrences() && llvm::is_contained(categories, option->Categories.front()) &&
+        !(takesMicrobatches && option == &microbatches))
       return name;
   return {};
 }

@@ -15,8 +15,9 @@ extern llvm::cl::OptionCategory trainingCategory, dataCategory, reportingCategor
 /// Whether the command line asks to train: it gives --steps or --data.
 bool isTraining();
 
-/// The name of an option on the command line that only training heeds; empty if there is none.
-llvm::StringRef givenTrainingOption();
+/// The name of an option on the command line that only training heeds; empty if there is none. A
+/// step that is compared heeds --microbatches, too.
+llvm::StringRef givenTrainingOption(bool takesMicrobatches);
 
 /// What training reads and writes besides what every mode does.
 std::vector<runtime::NamedPath> listTrainingInputs();

@@ -17,6 +17,7 @@
 #include "tools/cleave-run/Initialize.h"
 #include "tools/cleave-run/Ranks.h"
 #include "tools/cleave-run/Training.h"
+#include "tools/cleave-run/WholeStep.h"
 
 #include "llvm/Support/Compiler.h"
 #include "llvm/Support/InitLLVM.h"
@@ -40,6 +41,8 @@ static llvm::Error evaluate(const run::Options &options, Communicator &world) {
                                      options.weightGradients, *options.memoryLimit);
   if (llvm::Error error = agree(world, std::move(failure), "the program"))
     return error;
+  if (options.wholeStep)
+    return run::compareSteps(**program, world, options);
   return options.against.empty() ? run::evaluate(**program, world, options)
                                  : run::compare(**program, world, options);
 }
@@ -126,7 +129,8 @@ static int runTool(int argc, char **argv) {
     for (const std::string &library : options.libraries)
       if (llvm::Error error = loadOperatorLibrary(library))
         return fail(std::move(error));
-    llvm::StringRef unheeded = run::isTraining() ? "" : run::givenTrainingOption();
+    llvm::StringRef unheeded =
+        run::isTraining() ? "" : run::givenTrainingOption(options.wholeStep != 0);
     if (!unheeded.empty())
       return fail(makeError("expected --steps and --data with --{0}, which is for training; "
                             "without them the program is evaluated",

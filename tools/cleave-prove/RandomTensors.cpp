@@ -1,0 +1,166 @@
+//===- RandomTensors.cpp - inputs and states of a run -----------------------===//
+
+#include "tools/cleave-prove/RandomTensors.h"
+#include "dialects/aten/ops/Indexing.h"
+#include "dialects/aten/ops/Loss.h"
+#include "dialects/train/Program.h"
+#include "runtime/io/DType.h"
+#include "runtime/io/Safetensors.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <cstring>
+#include <random>
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::prove;
+using train::RoleKind;
+
+/// An integer input holds rows of tables and numbers of classes: below this number they are there
+/// in all that it leads to.
+static int64_t findRows(Value input) {
+  int64_t rows = std::numeric_limits<int64_t>::max();
+  llvm::SetVector<Value> reached;
+  reached.insert(input);
+  for (size_t i = 0; i < reached.size(); ++i)
+    for (OpOperand &use : reached[i].getUses()) {
+      Operation *op = use.getOwner();
+      if (auto embedding = dyn_cast<aten::EmbeddingOp>(op))
+        rows =
+            std::min(rows, cast<RankedTensorType>(embedding.getWeight().getType()).getDimSize(0));
+      if (auto loss = dyn_cast<aten::NllLossForwardOp>(op)) {
+        auto scores = cast<RankedTensorType>(loss.getSelf().getType());
+        rows = std::min(rows, scores.getDimSize(scores.getRank() == 1 ? 0 : 1));
+      }
+      for (Value result : op->getResults())
+        if (auto type = dyn_cast<RankedTensorType>(result.getType());
+            type && type.getElementType().isInteger(64))
+          reached.insert(result);
+    }
+  return rows == std::numeric_limits<int64_t>::max() ? 2 : std::max<int64_t>(rows, 1);
+}
+
+namespace {
+/// Draws rows of a table, half of them beside the borders of its shards: errors are there.
+class Rows {
+public:
+  Rows(int64_t count, llvm::ArrayRef<int64_t> shards) : any(0, count - 1) {
+    for (int64_t size : shards)
+      for (int64_t shard = 0; shard < size && count % size == 0; ++shard) {
+        borders.push_back(shard * (count / size));
+        borders.push_back((shard + 1) * (count / size) - 1);
+      }
+  }
+  int64_t draw(std::mt19937_64 &random) const {
+    if (borders.empty() || (random() & 1))
+      return any(random);
+    return borders[random() % borders.size()];
+  }
+
+private:
+  mutable std::uniform_int_distribution<int64_t> any;
+  llvm::SmallVector<int64_t> borders;
+};
+} // namespace
+
+llvm::Expected<std::vector<RandomTensor>> prove::makeInputs(ModuleOp global,
+                                                            llvm::ArrayRef<int64_t> sizes,
+                                                            int64_t microbatches, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  std::vector<RandomTensor> inputs;
+  for (auto function : global.getOps<func::FuncOp>())
+    for (BlockArgument argument : function.getArguments()) {
+      auto role =
+          function.getArgAttrOfType<train::RoleAttr>(argument.getArgNumber(), train::kRoleAttrName);
+      if (!role || (role.getKind() != RoleKind::Input && role.getKind() != RoleKind::Target) ||
+          llvm::any_of(
+              inputs, [&](const RandomTensor &made) { return made.name == role.getNameOrEmpty(); }))
+        continue;
+      auto type = cast<RankedTensorType>(argument.getType());
+      RandomTensor input{role.getNameOrEmpty().str(), {}, {}};
+      input.type.shape.assign(type.getShape().begin(), type.getShape().end());
+      if (std::optional<int64_t> batch = role.getBatch())
+        input.type.shape[*batch] *= microbatches;
+      Type element = type.getElementType();
+      auto fill = [&](runtime::DType dtype, auto next) {
+        input.type.dtype = dtype;
+        using T = decltype(next());
+        input.bytes.resize(size_t(*runtime::countBytes(dtype, input.type.shape)));
+        for (size_t at = 0; at < input.bytes.size(); at += sizeof(T)) {
+          T value = next();
+          std::memcpy(&input.bytes[at], &value, sizeof(T));
+        }
+      };
+      if (element.isF32())
+        fill(runtime::DType::F32, [&] { return float(normal(random)); });
+      else if (element.isF64())
+        fill(runtime::DType::F64, [&] { return normal(random); });
+      else if (element.isInteger(64))
+        fill(runtime::DType::I64,
+             [&, rows = Rows(findRows(argument), sizes)] { return rows.draw(random); });
+      else if (element.isInteger(1))
+        fill(runtime::DType::Bool, [&] { return uint8_t(random() & 1); });
+      else
+        return runtime::makeError("input '{0}' has elements of a type of which none are drawn",
+                                  input.name);
+      inputs.push_back(std::move(input));
+    }
+  return inputs;
+}
+
+/// Between 0.4 and 0.6: what a root is taken of is positive, variances among it, and no small
+/// gradient turns a sign.
+std::vector<RandomTensor> prove::makeStates(ModuleOp global, uint64_t seed) {
+  std::mt19937_64 random(seed + 1);
+  std::uniform_real_distribution<double> uniform(0.4, 0.6);
+  std::vector<RandomTensor> states;
+  for (auto function : global.getOps<func::FuncOp>())
+    for (BlockArgument argument : function.getArguments()) {
+      auto role =
+          function.getArgAttrOfType<train::RoleAttr>(argument.getArgNumber(), train::kRoleAttrName);
+      if (!role || role.getKind() != RoleKind::OptimizerState)
+        continue;
+      auto type = cast<RankedTensorType>(argument.getType());
+      RandomTensor state{
+          ("optim." + role.getNameOrEmpty() + "." + role.getSlot().getValue()).str(), {}, {}};
+      state.type.shape.assign(type.getShape().begin(), type.getShape().end());
+      auto fill = [&](runtime::DType dtype, const llvm::fltSemantics &semantics) {
+        state.type.dtype = dtype;
+        unsigned size = runtime::byteSize(dtype);
+        state.bytes.resize(size_t(*runtime::countBytes(dtype, state.type.shape)));
+        for (size_t at = 0; at < state.bytes.size(); at += size) {
+          APFloat value(uniform(random));
+          bool losesInfo = false;
+          value.convert(semantics, APFloat::rmNearestTiesToEven, &losesInfo);
+          uint64_t bits = value.bitcastToAPInt().getZExtValue();
+          std::memcpy(&state.bytes[at], &bits, size);
+        }
+      };
+      Type element = type.getElementType();
+      if (element.isF64())
+        fill(runtime::DType::F64, APFloat::IEEEdouble());
+      else if (element.isF32())
+        fill(runtime::DType::F32, APFloat::IEEEsingle());
+      else if (element.isBF16())
+        fill(runtime::DType::BF16, APFloat::BFloat());
+      else if (element.isF16())
+        fill(runtime::DType::F16, APFloat::IEEEhalf());
+      else
+        return {};
+      states.push_back(std::move(state));
+    }
+  return states;
+}
+
+llvm::Error prove::writeTensors(llvm::StringRef path, llvm::ArrayRef<RandomTensor> tensors) {
+  std::vector<runtime::TensorView> views;
+  for (const RandomTensor &input : tensors)
+    views.push_back({input.name,
+                     input.type.dtype,
+                     {input.type.shape.begin(), input.type.shape.end()},
+                     {reinterpret_cast<const uint8_t *>(input.bytes.data()), input.bytes.size()}});
+  return runtime::writeSafetensors(path, views);
+}

@@ -1,0 +1,270 @@
+//===- RankStep.cpp - what a step of a program leaves on a rank --------------===//
+
+#include "tools/cleave-run/RankStep.h"
+#include "runtime/io/Error.h"
+#include "runtime/ranks/GatherStages.h"
+#include "runtime/session/BatchFile.h"
+#include "runtime/session/TensorFiles.h"
+#include "runtime/train/Agreement.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace cleave;
+using namespace cleave::runtime;
+
+/// Gives the session the shares of its microbatches of the step's loss, where the mean is over the
+/// targets of all ranks.
+static llvm::Error shareLoss(Session &session, const BatchFile &inputs, int64_t microbatches,
+                             Communicator &world) {
+  auto targets = CountedTargets::find(session.program(), session.grid());
+  if (!targets)
+    return targets.takeError();
+  if (!*targets)
+    return llvm::Error::success();
+  Session::BatchPart part = session.batchPart();
+  std::vector<int64_t> mine = {part.index};
+  for (int64_t index = 0; index < microbatches; ++index)
+    if (llvm::Error error = inputs.count(session, **targets, index).moveInto(mine.emplace_back()))
+      return error;
+  size_t bytes = mine.size() * sizeof(int64_t);
+  auto received = world.allGatherBytes({reinterpret_cast<const char *>(mine.data()), bytes},
+                                       "the number of targets");
+  if (!received)
+    return received.takeError();
+  std::vector<int64_t> all(size_t(part.count * microbatches));
+  for (const std::string &theirs : *received) {
+    std::memcpy(mine.data(), theirs.data(), bytes);
+    // Ranks with the same part of the batch have the same targets.
+    std::copy(mine.begin() + 1, mine.end(), all.begin() + mine.front() * microbatches);
+  }
+  std::vector<double> shares = computeShares(all);
+  return session.setLossSeeds(
+      llvm::ArrayRef(shares).slice(part.index * microbatches, microbatches));
+}
+
+/// Optimizer states before the step; without a file they are zeros.
+static llvm::Error loadStates(Session &session, const std::string &path) {
+  if (path.empty())
+    return llvm::Error::success();
+  auto file = SafetensorsFile::open(path);
+  if (!file)
+    return file.takeError();
+  llvm::ArrayRef<ValueInfo> states = session.program().optimizerStates();
+  std::vector<ValueInfo> named;
+  for (ValueInfo value : states) {
+    value.name = value.fileName;
+    named.push_back(std::move(value));
+  }
+  auto find = [&](const ValueInfo &named) -> const ValueInfo & {
+    return *llvm::find_if(states,
+                          [&](const ValueInfo &value) { return value.fileName == named.fileName; });
+  };
+  return readTensors(
+      **file, named, session.grid(), "optimizer states",
+      [&](const ValueInfo &value) {
+        const ValueInfo &state = find(value);
+        return session.optimizerState(state.name, state.slot);
+      },
+      [](llvm::StringRef) { return true; },
+      [&](const ValueInfo &value) { return session.hasOptimizerState(find(value).name); });
+}
+
+/// Whether each microbatch's gradients of parameters are added to those before.
+static bool accumulates(const Program &program) {
+  return llvm::any_of(program.arguments(Phase::Microbatch),
+                      [](const ValueInfo &value) { return value.role == RoleKind::Accumulator; });
+}
+
+/// Adds `more` to `sum`, both of one floating-point type.
+template <typename T>
+static void addElements(llvm::MutableArrayRef<char> sum, llvm::ArrayRef<char> more) {
+  for (size_t at = 0; at < sum.size(); at += sizeof(T)) {
+    T a, b;
+    std::memcpy(&a, &sum[at], sizeof(T));
+    std::memcpy(&b, &more[at], sizeof(T));
+    a += b;
+    std::memcpy(&sum[at], &a, sizeof(T));
+  }
+}
+llvm::Error run::add(WholeTensor &sum, llvm::ArrayRef<char> more) {
+  if (sum.bytes.size() != more.size())
+    return makeError("'{0}' has another size on other ranks", sum.name);
+  if (sum.type.dtype == DType::F64)
+    addElements<double>(sum.bytes, more);
+  else if (sum.type.dtype == DType::F32)
+    addElements<float>(sum.bytes, more);
+  else
+    return makeError("'{0}' is {1}: terms are added up in F32 and F64 alone", sum.name,
+                     sum.type.str());
+  return llvm::Error::success();
+}
+
+namespace {
+/// Runs a step of one program on the ranks of `world`.
+class StepOfRank {
+public:
+  StepOfRank(const Program &program, Communicator &world, const run::Options &options,
+             int64_t microbatches)
+      : program(program), world(world), options(options), microbatches(microbatches) {}
+
+  llvm::Expected<run::StepResult> run();
+
+private:
+  llvm::Error start();
+  llvm::Error noteMicrobatch(int64_t index);
+  llvm::Error addResults();
+  llvm::Error addGradient(WholeTensor tensor, const ValueInfo &value);
+  void addState(std::vector<WholeTensor> tensors) {
+    for (WholeTensor &tensor : tensors)
+      result.values.push_back({std::move(tensor)});
+  }
+
+  const Program &program;
+  Communicator &world;
+  const run::Options &options;
+  int64_t microbatches;
+  std::unique_ptr<Session> session;
+  std::optional<BatchFile> inputs;
+  run::StepResult result;
+  /// By microbatch, of those that this rank has made.
+  std::vector<double> losses;
+  /// Of programs that leave the sum of gradients over microbatches to their caller.
+  std::vector<WholeTensor> sums;
+};
+} // namespace
+
+llvm::Error StepOfRank::start() {
+  SessionOptions sessionOptions;
+  sessionOptions.communicator = &world;
+  sessionOptions.device = options.device;
+  sessionOptions.seed = options.seed;
+  sessionOptions.microbatches = microbatches;
+  sessionOptions.keepOutputs = microbatches > 1 && accumulates(program);
+  sessionOptions.weightGradients = options.weightGradients;
+  sessionOptions.kernels = options.kernels;
+  sessionOptions.check = options.check;
+  sessionOptions.poisonsDeadMemory = options.poisonsDeadMemory;
+  if (llvm::Error error = Session::create(program, sessionOptions).moveInto(session))
+    return error;
+  if (!program.weights().empty())
+    if (llvm::Error error = loadWeights(*session, options.weights))
+      return error;
+  if (llvm::Error error = loadStates(*session, options.states))
+    return error;
+  llvm::Expected<BatchFile> file = BatchFile::open(*session, options.inputs, microbatches);
+  if (!file)
+    return file.takeError();
+  inputs = std::move(*file);
+  result.batch = session->batchPart();
+  return llvm::Error::success();
+}
+
+/// Called when the loss of a microbatch is made.
+llvm::Error StepOfRank::noteMicrobatch(int64_t index) {
+  bool hasLoss = llvm::any_of(program.outcomes(),
+                              [](const ValueInfo &value) { return value.role == RoleKind::Loss; });
+  if (hasLoss) {
+    losses.resize(size_t(microbatches));
+    losses[size_t(index)] = session->loss();
+  }
+  if (accumulates(program))
+    return llvm::Error::success();
+  for (const ValueInfo &value : program.outcomes()) {
+    if (value.role != RoleKind::Gradient)
+      continue;
+    llvm::Expected<ConstTensorRef> part = session->result(value.fileName);
+    llvm::Expected<WholeTensor> whole =
+        part ? assemble(value, *part, session->grid()) : part.takeError();
+    if (!whole)
+      return whole.takeError();
+    auto sum = llvm::find_if(sums, [&](const WholeTensor &sum) { return sum.name == whole->name; });
+    if (sum == sums.end())
+      sums.push_back(std::move(*whole));
+    else if (llvm::Error error = run::add(*sum, whole->bytes))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+/// A gradient is whole after a reduction, and else the rank's term. What lies in buckets is neither
+/// before the update has waited for them.
+llvm::Error StepOfRank::addGradient(WholeTensor tensor, const ValueInfo &value) {
+  auto isIn = [&](llvm::ArrayRef<ValueInfo> values) {
+    return llvm::any_of(values, [&](const ValueInfo &other) {
+      return other.role == RoleKind::Gradient && other.name == value.name;
+    });
+  };
+  bool isOfParameter = llvm::any_of(
+      program.weights(), [&](const ValueInfo &weight) { return weight.name == value.name; });
+  bool isReduced = isIn(program.results(Phase::Reduce));
+  if (!isOfParameter || !(isReduced || isIn(program.results(Phase::Microbatch))))
+    return llvm::Error::success();
+  auto sum = llvm::find_if(sums, [&](const WholeTensor &sum) { return sum.name == tensor.name; });
+  if (sum != sums.end())
+    tensor = *sum;
+  bool isTerm = !isReduced && result.batch.count > 1;
+  result.values.push_back({std::move(tensor), isTerm ? run::StepPart::Term : run::StepPart::Whole});
+  return llvm::Error::success();
+}
+
+/// What the microbatches have left. Buffers are each rank's own where batches are.
+llvm::Error StepOfRank::addResults() {
+  llvm::Expected<std::vector<WholeTensor>> results = gatherResults(*session);
+  if (!results)
+    return results.takeError();
+  for (WholeTensor &tensor : *results) {
+    const ValueInfo &value = *llvm::find_if(
+        program.outcomes(), [&](const ValueInfo &value) { return value.fileName == tensor.name; });
+    if (value.role == RoleKind::Gradient) {
+      if (llvm::Error error = addGradient(std::move(tensor), value))
+        return error;
+    } else if (value.role == RoleKind::Output && value.batch && accumulates(program)) {
+      result.values.push_back({std::move(tensor), run::StepPart::OwnExamples, *value.batch});
+    }
+  }
+  if (losses.empty())
+    return llvm::Error::success();
+  WholeTensor tensor{"loss", {DType::F64, {int64_t(losses.size())}}, {}};
+  tensor.bytes.resize(losses.size() * sizeof(double));
+  std::memcpy(tensor.bytes.data(), losses.data(), tensor.bytes.size());
+  result.values.push_back({std::move(tensor), run::StepPart::OwnExamples, 0});
+  return llvm::Error::success();
+}
+
+llvm::Expected<run::StepResult> StepOfRank::run() {
+  if (llvm::Error error = agree(world, start(), "the weights and inputs"))
+    return error;
+  if (llvm::Error error =
+          agree(world, shareLoss(*session, *inputs, microbatches, world), "the targets"))
+    return error;
+  if (llvm::Error error = session->runMicrobatches(
+          options.wholeStep, [&](int64_t index) { return inputs->fill(*session, index); },
+          [&](int64_t index) { return noteMicrobatch(index); }))
+    return error;
+  if (llvm::Error error = addResults())
+    return error;
+  if (!program.hasUpdate())
+    return std::move(result);
+  if (llvm::Error error = session->runUpdate(options.wholeStep))
+    return error;
+  llvm::Expected<std::vector<WholeTensor>> weights = gatherWeights(*session);
+  if (!weights)
+    return weights.takeError();
+  llvm::erase_if(*weights, [](const WholeTensor &tensor) {
+    return llvm::StringRef(tensor.name).starts_with("buffer.");
+  });
+  addState(std::move(*weights));
+  llvm::Expected<std::vector<WholeTensor>> states = gatherOptimizerStates(*session);
+  if (!states)
+    return states.takeError();
+  addState(std::move(*states));
+  return std::move(result);
+}
+
+llvm::Expected<run::StepResult> run::runStep(const Program &program, Communicator &world,
+                                             const Options &options, int64_t microbatches) {
+  return StepOfRank(program, world, options, microbatches).run();
+}
