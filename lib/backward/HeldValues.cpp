@@ -2,9 +2,9 @@
 
 #include "lib/backward/HeldValues.h"
 
-#include "lib/backward/MinCut.h"
 #include "lib/backward/Recompute.h"
 #include "lib/memory/MemoryPlan.h"
+#include "lib/solve/MinCut.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -102,7 +102,7 @@ private:
     double bytes = 0;
     for (Value value : values)
       bytes += double(costOf(value));
-    unit = backward::Network::chooseScale(bytes, 1 << 20);
+    unit = solve::Network::chooseScale(bytes, 1 << 20);
   }
 
   unsigned nodeOf(Value value) {
@@ -124,16 +124,16 @@ private:
     unsigned in = nodeOf(value);
     addEdge(in, in + 1, costOf(value) * unit);
     if (needs.contains(value))
-      addEdge(in + 1, sink, backward::Network::kUnlimited);
+      addEdge(in + 1, sink, solve::Network::kUnlimited);
     if (!isRecomputable(value)) {
-      addEdge(source, in, backward::Network::kUnlimited);
+      addEdge(source, in, solve::Network::kUnlimited);
       return;
     }
     // Computing again is work, if little: of two cuts of the same bytes the one with less of it.
     if (memory::getStorage(value) == value)
       addEdge(source, in, 1);
     for (Value operand : value.getDefiningOp()->getOperands())
-      addEdge(nodeOf(operand) + 1, in, backward::Network::kUnlimited);
+      addEdge(nodeOf(operand) + 1, in, solve::Network::kUnlimited);
   }
 
   /// Keeps of the cut what dW really comes to use.
@@ -178,7 +178,7 @@ private:
   llvm::SetVector<Value> needs;
   llvm::DenseSet<Value> held;
   llvm::DenseMap<Value, unsigned> nodes;
-  backward::Network network;
+  solve::Network network;
   unsigned source = network.addNode(), sink = network.addNode();
   int64_t unit = 1; ///< of a byte, in units of the smallest cost: computing one op again
 };

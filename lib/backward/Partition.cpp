@@ -2,12 +2,12 @@
 
 #include "lib/backward/Partition.h"
 #include "dialects/dist/Dist.h"
-#include "lib/backward/MinCut.h"
 #include "lib/memory/MemoryPlan.h"
+#include "lib/solve/MinCut.h"
 
 using namespace mlir;
 using namespace cleave::backward;
-using cleave::backward::Network;
+using cleave::solve::Network;
 namespace memory = cleave::memory;
 
 /// Calls `visit` for each operand of the backward's own ops, and each result of the backward, that

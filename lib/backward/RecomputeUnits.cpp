@@ -2,7 +2,7 @@
 
 #include "lib/backward/RecomputeUnits.h"
 
-#include "lib/backward/MinCut.h"
+#include "lib/solve/MinCut.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"
 
@@ -10,6 +10,7 @@
 #include <map>
 
 using namespace cleave::backward;
+using cleave::solve::Network;
 using llvm::BitVector;
 using Fate = PartitionCosts::Fate;
 

@@ -31,19 +31,27 @@ public:
   /// budget gets is further on, and needs no more. False if it never fits; then what was found with
   /// the least memory is chosen.
   bool choose() {
-    for (unsigned stage : stages)
+    std::vector<std::vector<size_t>> paths;
+    for (unsigned stage : stages) {
       move(stage, frontiers[stage].points.size() - 1);
+      paths.push_back(findPath(stage));
+    }
     int64_t bytes = getPeakBytes(), least = bytes;
     std::vector<size_t> best = getChosen();
     while (bytes > budget.bytes) {
-      std::optional<unsigned> next = findCheapest();
+      std::optional<size_t> next = findCheapest(paths);
       if (!next) {
         for (auto [stage, point] : llvm::zip_equal(stages, best))
           move(stage, point);
         return false;
       }
-      move(*next, frontiers[*next].chosen - 1);
+      const unsigned stage = stages[*next];
+      const size_t from = frontiers[stage].chosen, to = paths[*next].back();
+      paths[*next].pop_back();
+      move(stage, to);
       bytes = getPeakBytes();
+      if (bytes <= budget.bytes)
+        goBack(stage, from, to);
       if (bytes < least) {
         least = bytes;
         best = getChosen();
@@ -101,24 +109,55 @@ private:
            of.arenaBytes + peak;
   }
 
-  /// The stage whose next partition costs the least time for a byte.
-  std::optional<unsigned> findCheapest() const {
-    std::optional<unsigned> cheapest;
+  double getPrice(unsigned stage, size_t from, size_t to) const {
+    const std::vector<StageFrontier::Point> &points = frontiers[stage].points;
+    auto bytes = double(getHeldBytes(stage, from) - getHeldBytes(stage, to));
+    return double(points[to].time - points[from].time) / std::max(bytes, 1.0);
+  }
+
+  /// The partitions of a stage each of which gives up the least time for a byte of all that hold
+  /// less than the one before: the vertices of the convex hull. The next one is the last. What lies
+  /// between costs more for what it saves, however little the next step from there may cost.
+  std::vector<size_t> findPath(unsigned stage) const {
+    std::vector<size_t> path;
+    for (size_t point = 0; point <= frontiers[stage].chosen; ++point) {
+      while (path.size() > 1 && isAbove(stage, point, path))
+        path.pop_back();
+      path.push_back(point);
+    }
+    path.pop_back(); // it is there
+    return path;
+  }
+
+  /// Whether the last vertex lies above the line from a new one to the one before.
+  bool isAbove(unsigned stage, size_t point, llvm::ArrayRef<size_t> path) const {
+    return getPrice(stage, point, path.back()) >= getPrice(stage, point, path[path.size() - 2]);
+  }
+
+  /// The stage whose next partition costs the least time for a byte, by its place.
+  std::optional<size_t> findCheapest(llvm::ArrayRef<std::vector<size_t>> paths) const {
+    std::optional<size_t> cheapest;
     double least = 0;
-    for (unsigned stage : stages) {
-      const StageFrontier &frontier = frontiers[stage];
-      if (frontier.chosen == 0)
+    for (size_t place = 0; place < stages.size(); ++place) {
+      if (paths[place].empty())
         continue;
-      double time =
-          double(frontier.points[frontier.chosen - 1].time - frontier.points[frontier.chosen].time);
-      double bytes = double(std::max<int64_t>(
-          getHeldBytes(stage, frontier.chosen) - getHeldBytes(stage, frontier.chosen - 1), 1));
-      if (cheapest && time / bytes >= least)
+      double price = getPrice(stages[place], frontiers[stages[place]].chosen, paths[place].back());
+      if (cheapest && price >= least)
         continue;
-      cheapest = stage;
-      least = time / bytes;
+      cheapest = place;
+      least = price;
     }
     return cheapest;
+  }
+
+  /// Of what lies between two partitions, the second of which fits, the one that takes least time.
+  void goBack(unsigned stage, size_t from, size_t to) {
+    for (size_t point = from - 1; point > to; --point) {
+      move(stage, point);
+      if (getPeakBytes() <= budget.bytes)
+        return;
+    }
+    move(stage, to);
   }
 
   const StageBudget &budget;

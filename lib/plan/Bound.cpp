@@ -138,7 +138,8 @@ class OrderClock {
 
 public:
   OrderClock(const simulate::CostTable &costs, const schedule::Schedule &order)
-      : costs(costs), order(order), positions(order.numRanks(), 0), clocks(order.numRanks(), 0) {
+      : costs(costs), order(order), positions(order.numRanks(), 0), clocks(order.numRanks(), 0),
+        starts(order.numRanks(), -1) {
     for (std::vector<double> *times : {&outputs, &gradients})
       times->assign(size_t(order.numStages()) * order.numMicrobatches, -1);
   }
@@ -155,6 +156,9 @@ public:
         return makeError("the schedule cannot complete");
     return *std::max_element(clocks.begin(), clocks.end());
   }
+
+  /// By rank, when its first pass began that is not a forward's; negative: it has none.
+  const std::vector<double> &getStarts() const { return starts; }
 
 private:
   double &at(std::vector<double> &times, unsigned stage, Action leaf) {
@@ -207,8 +211,9 @@ private:
   bool execute(unsigned rank) {
     Action action = order.ranks[rank][positions[rank]];
     double start = clocks[rank], sum = 0, largest = 0;
-    bool isThere = true;
+    bool isThere = true, isForward = true;
     order.forEachLeaf(action, [&](Action leaf) {
+      isForward &= leaf.kind == ActionKind::Forward;
       double needed = findStart(leaf);
       isThere &= needed >= 0;
       start = std::max(start, needed);
@@ -217,6 +222,8 @@ private:
     });
     if (!isThere)
       return false;
+    if (!isForward && starts[rank] < 0)
+      starts[rank] = start;
     clocks[rank] = start + largest + (1 - costs.overlap) * (sum - largest);
     order.forEachLeaf(action, [&](Action leaf) {
       if (leaf.kind == ActionKind::Forward)
@@ -230,13 +237,18 @@ private:
   const simulate::CostTable &costs;
   const schedule::Schedule &order;
   std::vector<size_t> positions;
-  std::vector<double> clocks;
+  std::vector<double> clocks, starts;
   /// By stage and microbatch: when a forward, and an input gradient, ended; negative: not yet.
   std::vector<double> outputs, gradients;
 };
 } // namespace
 
 llvm::Expected<double> cleave::plan::boundOrder(const simulate::CostTable &costs,
-                                                const schedule::Schedule &order) {
-  return OrderClock(costs, order).run();
+                                                const schedule::Schedule &order,
+                                                std::vector<double> *starts) {
+  OrderClock clock(costs, order);
+  auto makespan = clock.run();
+  if (starts)
+    *starts = clock.getStarts();
+  return makespan;
 }

@@ -39,8 +39,9 @@ double boundStages(const simulate::CostTable &costs, unsigned ranks,
 
 /// The time of a schedule's passes in their order on each rank, in the unit of `costs`, where each
 /// transfer starts as soon as its data is there. Fails where they wait for each other for ever.
-llvm::Expected<double> boundOrder(const simulate::CostTable &costs,
-                                  const schedule::Schedule &order);
+/// `starts`: gets, by rank, when the first pass begins that is not a forward's.
+llvm::Expected<double> boundOrder(const simulate::CostTable &costs, const schedule::Schedule &order,
+                                  std::vector<double> *starts = nullptr);
 
 } // namespace cleave::plan
 

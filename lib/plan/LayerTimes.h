@@ -51,6 +51,20 @@ struct LayerTimes {
   KernelTime sum() const;
 };
 
+/// What a stage takes at the least.
+struct StageTimes {
+  PassTime forward, backward;
+  /// All kernels, those that either pass may run among them.
+  KernelTime all;
+  double savedBytes = 0;
+
+  /// As a schedule sees it, in seconds.
+  simulate::StageCost getCost(bool splitsBackward) const;
+};
+
+/// By stage of a shape; of a program that can be cut.
+std::vector<StageTimes> sumStages(const Space &space, const Shape &shape, const LayerTimes &times);
+
 /// The shortest step of any schedule of a shape whose layers take at least these times: the least
 /// of the ways in which schedules lay the stages on ranks. 0 of a program that cannot be cut.
 /// `room`: bytes that all ranks of the pipeline together have for what microbatches keep.

@@ -207,16 +207,10 @@ llvm::Expected<schedule::Schedule> cleave::plan::orderPasses(const Plan &plan, c
   return schedule::buildSchedule(plan.schedule, request);
 }
 
-/// What a shape's stages take, and by stage what it holds from beginning to end, and while it runs.
-struct StageTable {
-  simulate::CostTable costs;
-  std::vector<double> held, temporary;
-  /// Parameters that are gathered once per step, as far as samples say.
-  std::vector<double> gathered;
-};
-
-static std::optional<StageTable> findCosts(const Space &space, const cost::Cluster &cluster,
-                                           const Shape &shape, const StageSamples &samples) {
+std::optional<StageTable> cleave::plan::tabulateStages(const Space &space,
+                                                       const cost::Cluster &cluster,
+                                                       const Shape &shape,
+                                                       const StageSamples &samples) {
   constexpr double milliseconds = 1e3;
   const Layout &layout = shape.layout;
   // Gradients of samples are whole, as those that are scattered once.
@@ -274,7 +268,7 @@ static std::optional<StageTable> findCosts(const Space &space, const cost::Clust
 double cleave::plan::boundSampled(const Space &space, const cost::Cluster &cluster,
                                   const Shape &shape, const StageSamples &samples, double memory) {
   constexpr double milliseconds = 1e-3;
-  auto found = findCosts(space, cluster, shape, samples);
+  auto found = tabulateStages(space, cluster, shape, samples);
   if (!found)
     return 0;
   std::vector<double> saved;
@@ -293,7 +287,7 @@ std::vector<PlanBound> cleave::plan::boundSchedules(const Space &space,
                                                     const Shape &shape,
                                                     const StageSamples &samples) {
   constexpr double milliseconds = 1e-3;
-  auto found = findCosts(space, cluster, shape, samples);
+  auto found = tabulateStages(space, cluster, shape, samples);
   if (!found)
     return {};
   const auto &[costs, held, temporary, gathered] = *found;

@@ -105,6 +105,18 @@ private:
   std::map<Kinds, StageSample> stages;
 };
 
+/// What a shape's stages take by their samples.
+struct StageTable {
+  simulate::CostTable costs; ///< in milliseconds
+  /// By stage what it holds from beginning to end, and while it runs; bytes.
+  std::vector<double> held, temporary;
+  /// Parameters that are gathered once per step, as far as samples say; bytes.
+  std::vector<double> gathered;
+};
+/// None where the stages do not follow from samples.
+std::optional<StageTable> tabulateStages(const Space &space, const cost::Cluster &cluster,
+                                         const Shape &shape, const StageSamples &samples);
+
 /// What a plan takes at the least, in seconds and in bytes of a rank.
 struct PlanBound {
   double seconds = 0, memory = 0;

@@ -3,7 +3,7 @@
 #ifndef CLEAVE_LIB_PLAN_SEARCH_H
 #define CLEAVE_LIB_PLAN_SEARCH_H
 
-#include "lib/plan/LayerTimes.h"
+#include "lib/plan/BudgetBound.h"
 #include "lib/schedule/simulate/Step.h"
 #include "lib/solve/Timer.h"
 
@@ -43,6 +43,9 @@ public:
   virtual LayerTimes::Recomputed recomputeUndivided(const Layout &layout, Recompute recompute) = 0;
   /// The same of the program of this layout, of which more is known.
   virtual llvm::Expected<LayerTimes> partition(const Layout &layout) = 0;
+  /// What layers save and recompute costs at the least, by that program if there is one already,
+  /// otherwise by the one whose batch is not divided; no layers where that says nothing.
+  virtual LayerCurves drawCurves(const Layout &layout) = 0;
   virtual llvm::Expected<StagedProgram> stage(const Shape &shape) = 0;
   /// Stages of few layers, recomputed and split as those of `shape`; null where there are none. For
   /// FSDP of either kind they gather and scatter nothing in a microbatch; otherwise nothing is
@@ -109,7 +112,7 @@ struct SearchResult {
   bool isComplete = false;
   size_t numRefused = 0, numClosed = 0; ///< plans
   /// Plans with a budget that were tried, the seconds of the best that fits, and seconds below
-  /// which there is none. They are not in the space of `bound`.
+  /// which there is none, whatever its backwards recompute. They are not in the space of `bound`.
   unsigned numBudgets = 0;
   std::optional<double> bestBudget;
   double budgetBound = 0;
@@ -151,6 +154,7 @@ private:
   struct Item;
   class Queue;
   class MemoryQueue;
+  class BudgetQueue;
 
   llvm::Expected<Candidate> simulate(const Plan &plan, const StagedProgram &program, double best);
   std::vector<PlanBound> boundBy(const StageSamples *samples, const Shape &shape) const;
@@ -181,7 +185,12 @@ private:
   void searchBudgets();
   PlanBound measure(const Plan &plan);
   std::vector<double> guessBudgets(Shape shape);
-  double boundBudget(const Entry &entry, Shape shape);
+  double boundBudget(const Entry &entry, const Shape &shape) const;
+  std::optional<BudgetBound> getBudgetBound(const Entry &entry, const Shape &shape);
+  double boundBudgetStages(Entry &entry, const Shape &shape);
+  std::vector<double> boundBudgetSchedules(const Entry &entry, const Shape &shape);
+  void checkBudget(const Candidate &candidate);
+  double boundBudgets();
   std::vector<Shape> listCutsOfBudgets();
   std::vector<Plan> listBudgets();
   void tryBudget(Plan plan);

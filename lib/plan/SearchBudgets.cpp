@@ -65,24 +65,6 @@ std::vector<double> Search::guessBudgets(Shape shape) {
   return guesses;
 }
 
-/// The shortest step of any way to recompute in this cut, whatever memory it takes: one that
-/// recomputes nothing, as far as that does not hang on the order of ops.
-double Search::boundBudget(const Entry &entry, Shape shape) {
-  const Layout &layout = shape.layout;
-  shape.recompute = Recompute::None;
-  double bound = boundLayout(layout);
-  auto raise = [&](LayerTimes times) {
-    times.recomputed = {};
-    bound = std::max(bound, boundShape(space, cluster, shape, times));
-  };
-  raise(programs.timeGlobal(layout.program, layout.numParts()));
-  if (entry.undivided)
-    raise(*entry.undivided);
-  if (entry.times)
-    raise(*entry.times);
-  return bound;
-}
-
 /// The cuts of which samples are known and that may be faster than the best, the fastest as far as
 /// that is known first. They recompute nothing.
 std::vector<Shape> Search::listCutsOfBudgets() {
@@ -135,8 +117,10 @@ std::vector<Plan> Search::listBudgets() {
 /// Carries a plan out. The passes plan memory to the byte, simulations count what is held and what
 /// runs; so the budget is that for which the simulated step fits.
 void Search::tryBudget(Plan plan) {
-  constexpr unsigned maxAttempts = 3;
-  constexpr double enough = 0.99;
+  // Ranks reach a budget in steps: where a little less changed nothing, the next one is smaller by
+  // more.
+  constexpr unsigned maxAttempts = 4;
+  constexpr double enough = 0.99, margin = 0.005;
   plan.budget = int64_t(options.memory);
   for (unsigned attempt = 0; attempt < maxAttempts && plan.budget > 0 && !isOver(); ++attempt) {
     auto program = programs.stageWhole(plan);
@@ -148,7 +132,11 @@ void Search::tryBudget(Plan plan) {
       return;
     }
     const double found = candidate->step.maxMemory(), seconds = candidate->step.seconds;
+    if (candidate->fits)
+      checkBudget(*candidate);
     plan.budget += int64_t(options.memory - found);
+    if (!candidate->fits)
+      plan.budget -= int64_t(margin * attempt * options.memory);
     if (candidate->fits) {
       result.bestBudget = std::min(result.bestBudget.value_or(seconds), seconds);
       add(std::move(*candidate));
@@ -162,25 +150,20 @@ bool Search::triesBudgets() const {
   return options.numBudgets > 0 && !options.isExhaustive && !space.fixed.get(Key::Recompute);
 }
 
-/// After the space was searched: what is faster where ranks differ in what they recompute.
+/// After the space was searched: what is faster where ranks differ in what they recompute. Some of
+/// the time that is left is for the bound.
 void Search::searchBudgets() {
   if (!triesBudgets())
     return;
+  constexpr double part = 0.7;
   keepsTime = false;
+  const double end = options.timer ? now() + part * (options.timer->getLimit() - now()) : forEver;
   for (const Plan &plan : listBudgets()) {
-    if (isOver() || result.numBudgets == options.numBudgets)
+    if (isOver() || now() >= end || result.numBudgets == options.numBudgets)
       break;
     ++result.numBudgets;
     tryBudget(plan);
   }
-  if (result.numBudgets == 0)
-    return;
-  result.budgetBound = result.bound;
-  for (const Entry &entry : entries)
-    for (const Work &work : entry.works)
-      if (work.shape.recompute == Recompute::None && entry.report.kind != LayoutReport::TooLarge)
-        result.budgetBound = std::min(result.budgetBound, boundBudget(entry, work.shape));
-  if (result.bestBudget && *result.bestBudget < result.budgetBound)
-    result.violations.push_back(llvm::formatv("a plan with a budget: {0} s, bound {1} s",
-                                              *result.bestBudget, result.budgetBound));
+  if (result.numBudgets > 0)
+    result.budgetBound = boundBudgets();
 }

@@ -106,9 +106,17 @@ public:
       else if (auto communication = dyn_cast<dist::CommunicationOpInterface>(op))
         describe(communication, entry);
     }
-    if (output)
+    if (output) {
       if (auto found = numbers.find(output.getDefiningOp()); found != numbers.end())
         pass.last = found->second;
+    } else if (isForward) {
+      // The last layer's: up to the loss.
+      for (unsigned index : graph.getForwardResults())
+        if (auto found =
+                numbers.find(microbatch.front().getTerminator()->getOperand(index).getDefiningOp());
+            found != numbers.end())
+          pass.last = std::max(pass.last.value_or(0), found->second);
+    }
     // A value that layers between only hand on is not theirs.
     pass.hasChain &= isEnd || pass.last.has_value();
     if (pass.last)
@@ -116,6 +124,7 @@ public:
     for (Op &op : llvm::reverse(pass.ops))
       for (unsigned operand : op.operands)
         pass.ops[operand].isNeeded |= op.isNeeded;
+    findStops(pass);
     return pass;
   }
 
@@ -164,6 +173,50 @@ private:
   std::vector<llvm::SetVector<Value>> taken[2];
 };
 
+void LayerWork::findStops(Pass &pass) {
+  const size_t count = pass.ops.size();
+  if (!pass.hasChain || !pass.last)
+    return;
+  // By earlier stop, the first being what the layer takes: the ops that follow it.
+  std::vector<llvm::BitVector> after(1, llvm::BitVector(unsigned(count)));
+  auto add = [&](unsigned op) {
+    // What a stop needs comes before it.
+    llvm::BitVector needed(unsigned(count), false);
+    needed.set(op);
+    for (unsigned each = op + 1; each-- > 0;)
+      if (needed.test(each))
+        for (unsigned operand : pass.ops[each].operands)
+          needed.set(operand);
+    Stop &stop = pass.stops.emplace_back(Stop{op, {}});
+    for (const llvm::BitVector &follows : after) {
+      std::optional<std::vector<unsigned>> &kernels = stop.kernels.emplace_back();
+      if (!follows.test(op))
+        continue;
+      std::vector<unsigned> &between = kernels.emplace();
+      for (unsigned each : needed.set_bits())
+        if (follows.test(each) && pass.ops[each].axis == Axis::None && pass.ops[each].work &&
+            pass.ops[each].isWhole)
+          between.push_back(each);
+    }
+    after.emplace_back(unsigned(count), false);
+  };
+  for (unsigned op = 0; op < count; ++op) {
+    const Op &entry = pass.ops[op];
+    if (entry.isBound && (entry.isFirst || pass.isStart))
+      after.front().set(op);
+    for (llvm::BitVector &follows : after)
+      for (unsigned operand : entry.operands)
+        if (follows.test(operand))
+          follows.set(op);
+    bool isCommunication =
+        entry.work && entry.axis != Axis::None && entry.isNeeded && entry.isBound;
+    if (!isCommunication && op != *pass.last)
+      continue;
+    add(op);
+    after.back().set(op);
+  }
+}
+
 FailureOr<LayerWork> LayerWork::create(func::FuncOp microbatch, Division division,
                                        ArrayRef<std::string> modules, ArrayRef<unsigned> chosen) {
   auto graph = backward::JointGraph::create(microbatch, /*mayLackBackward=*/true);
@@ -185,6 +238,10 @@ FailureOr<LayerWork> LayerWork::create(func::FuncOp microbatch, Division divisio
     layers.forward.push_back(builder.build(layer, /*isForward=*/true, works));
     layers.backward.push_back(builder.build(layer, /*isForward=*/false, works));
   }
+  RecomputeGraphs graphs(microbatch, *graph, *map, unsigned(modules.size()) + 1, works);
+  layers.passedBytes = graphs.getPassedBytes();
+  for (unsigned layer : chosen)
+    layers.recomputation.push_back(graphs.describe(layer));
   return std::move(layers);
 }
 
@@ -205,7 +262,7 @@ PassTime LayerWork::time(const cost::Cluster &cluster, const Layout &layout, int
     return cost::timeOf(cluster, work, group);
   };
   // Of each op when it ends after the layer's input was there; negative: it does not need that.
-  std::vector<double> ends(pass.ops.size(), -1);
+  std::vector<double> ends(pass.ops.size(), -1), taken(pass.ops.size(), 0);
   double longest = 0;
   for (auto [op, end] : llvm::zip_equal(pass.ops, ends)) {
     double seconds = 0;
@@ -217,6 +274,7 @@ PassTime LayerWork::time(const cost::Cluster &cluster, const Layout &layout, int
       seconds = timeTransfer(*op.work, op.axis);
       sum.transfers += seconds;
     }
+    taken[size_t(&op - pass.ops.data())] = seconds;
     double start = op.isBound && (op.isFirst || pass.isStart) ? 0 : -1;
     for (unsigned operand : op.operands)
       start = std::max(start, ends[operand]);
@@ -225,8 +283,28 @@ PassTime LayerWork::time(const cost::Cluster &cluster, const Layout &layout, int
     longest = std::max(longest, end);
   }
   if (pass.hasChain)
-    sum.chain = pass.last ? std::max(ends[*pass.last], 0.0) : longest;
+    sum.chain = pass.last ? timeStops(pass, taken) : longest;
   return sum;
+}
+
+/// When the last stop is over. Between two of them kernels take turns, also those of which none
+/// needs another one.
+double LayerWork::timeStops(const Pass &pass, llvm::ArrayRef<double> taken) {
+  std::vector<double> ends; // negative: it does not follow what the layer takes
+  for (const Stop &stop : pass.stops) {
+    double end = -1;
+    for (auto [number, kernels] : llvm::enumerate(stop.kernels)) {
+      double start = number == 0 ? 0 : ends[number - 1];
+      if (start < 0 || !kernels)
+        continue;
+      for (unsigned kernel : *kernels)
+        start += taken[kernel];
+      end = std::max(end, start);
+    }
+    bool isCommunication = pass.ops[stop.op].axis != Axis::None;
+    ends.push_back(end < 0 || !isCommunication ? end : end + taken[stop.op]);
+  }
+  return ends.empty() ? 0 : std::max(ends.back(), 0.0);
 }
 
 LayerWork::Times LayerWork::time(const cost::Cluster &cluster, const Layout &layout,
@@ -241,4 +319,19 @@ LayerWork::Times LayerWork::time(const cost::Cluster &cluster, const Layout &lay
   for (const cost::OpWork &work : shared)
     times.shared += timer.time(work);
   return times;
+}
+
+std::vector<RecomputeCurve> LayerWork::drawCurves(const cost::Cluster &cluster,
+                                                  int64_t parts) const {
+  std::vector<RecomputeCurve> curves;
+  KernelTimer timer(cluster, parts);
+  for (const LayerRecomputation &layer : recomputation) {
+    RecomputeGraph graph = layer.graph;
+    for (auto [op, work] : llvm::zip_equal(graph.ops, layer.works))
+      op.seconds = work ? timer.time(*work).device : 0;
+    for (RecomputeGraph::Value &value : graph.values)
+      value.bytes /= double(parts);
+    curves.emplace_back(graph);
+  }
+  return curves;
 }

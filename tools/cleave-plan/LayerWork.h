@@ -6,6 +6,7 @@
 #include "lib/plan/LayerTimes.h"
 
 #include "lib/backward/JointGraph.h"
+#include "tools/cleave-plan/RecomputeGraphs.h"
 
 namespace cleave::plan {
 
@@ -56,6 +57,12 @@ public:
   /// At the least, where `parts` more ranks divide each op. `layout` says which ranks communicate.
   Times time(const cost::Cluster &cluster, const Layout &layout, int64_t parts) const;
 
+  /// What each may recompute or save, at the least, likewise; empty of a program that cannot be
+  /// cut.
+  std::vector<RecomputeCurve> drawCurves(const cost::Cluster &cluster, int64_t parts) const;
+  /// As LayerCurves has it, of all that `parts` ranks divide.
+  double getPassedBytes() const { return double(passedBytes); }
+
 private:
   /// Along which axis a communication runs.
   enum class Axis { None, Tensor, Context, Experts };
@@ -73,8 +80,17 @@ private:
     /// What the layer passes on needs it.
     bool isNeeded = false;
   };
+  /// A communication that what the layer passes on needs, or the op that makes that.
+  struct Stop {
+    unsigned op;
+    /// By what comes before it: what the layer takes, then each earlier stop. The kernels that
+    /// follow that and that this stop needs; none where this stop does not follow.
+    std::vector<std::optional<std::vector<unsigned>>> kernels;
+  };
   struct Pass {
     std::vector<Op> ops;
+    /// In order; the op that makes what the layer passes on is the last.
+    std::vector<Stop> stops;
     /// The one that makes what the layer passes on; none where it passes on nothing.
     std::optional<unsigned> last;
     /// Begins with nothing but inputs, or with the loss: the first forward, and the last layer's
@@ -84,11 +100,15 @@ private:
     bool hasChain = false;
   };
   class Builder;
+  static void findStops(Pass &pass);
+  static double timeStops(const Pass &pass, llvm::ArrayRef<double> taken);
   PassTime time(const cost::Cluster &cluster, const Layout &layout, int64_t parts, const Pass &pass,
                 KernelTimer &timer, KernelTime &either) const;
 
   std::vector<Pass> forward, backward;
   std::vector<cost::OpWork> shared;
+  std::vector<LayerRecomputation> recomputation;
+  int64_t passedBytes = 0;
 };
 
 } // namespace cleave::plan

@@ -6,6 +6,8 @@
 #include "lib/plan/Bound.h"
 #include "tools/cleave-plan/Run.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::plan;
@@ -196,14 +198,21 @@ LayerTimes::Recomputed PassRunner::timeRecomputed(unsigned program, const Recomp
 // Layouts
 //===----------------------------------------------------------------------===//
 
-llvm::Expected<LayerTimes> PassRunner::partition(const Layout &layout) {
-  Layout key = getPlacedPart(layout);
-  // Where parameters lie changes what is kept and recomputed, and nothing else that is computed.
-  Layout replicated = key;
+/// Where parameters lie changes what is kept and recomputed, and nothing else that is computed.
+static Layout withoutSharding(const Layout &layout) {
+  Layout replicated = getPlacedPart(layout);
   replicated.sharding = Sharding::Replicated;
-  if (!isFsdp(layout))
-    key = replicated;
-  auto known = llvm::find_if(partitioned, [&](const auto &each) { return each.layout == key; });
+  return replicated;
+}
+
+std::vector<PassRunner::Partitioned>::iterator PassRunner::findPartitioned(const Layout &layout) {
+  Layout key = isFsdp(layout) ? getPlacedPart(layout) : withoutSharding(layout);
+  return llvm::find_if(partitioned, [&](const auto &each) { return each.layout == key; });
+}
+
+llvm::Expected<LayerTimes> PassRunner::partition(const Layout &layout) {
+  Layout replicated = withoutSharding(layout);
+  auto known = findPartitioned(layout);
   if (known == partitioned.end()) {
     Samples samples = chooseSamples(layout.program, /*hasPairs=*/true);
     auto module = place(replicated, samples.kept);
@@ -212,7 +221,8 @@ llvm::Expected<LayerTimes> PassRunner::partition(const Layout &layout) {
     auto work = describeLayers(*module, layout.program, samples, Division::All);
     if (!work)
       return work.takeError();
-    known = partitioned.insert(known, {key, std::move(*work), {}});
+    const Layout key = isFsdp(layout) ? getPlacedPart(layout) : replicated;
+    known = partitioned.insert(known, {key, std::move(*work), {}, {}});
     if (!hasStageSamples(layout.program))
       for (Recompute each : allRecomputes)
         if (auto found = recompute(key, each, Division::All))
@@ -244,7 +254,7 @@ std::pair<Layout, int64_t> PassRunner::getUndivided(const Layout &layout) const 
 PassRunner::Undivided &PassRunner::findUndivided(const Layout &layout) {
   Layout key = getUndivided(layout).first;
   auto known = llvm::find_if(undivided, [&](const auto &each) { return each.layout == key; });
-  return known == undivided.end() ? undivided.emplace_back(Undivided{key, {}, {}}) : *known;
+  return known == undivided.end() ? undivided.emplace_back(Undivided{key, {}, {}, {}}) : *known;
 }
 
 bool PassRunner::exchangesAlike(const Layout &layout) const {
@@ -292,4 +302,50 @@ LayerTimes::Recomputed PassRunner::recomputeUndivided(const Layout &layout, Reco
     work = this->recompute(known.layout, recompute, Division::ExceptBatch);
   return *work ? timeRecomputed(layout.program, **work, getUndivided(layout).second)
                : LayerTimes::Recomputed();
+}
+
+/// What ranks of a batch keep of a loss does not follow from the whole batch: of the layers that
+/// have more than their own, the first and the last, the least of all kinds counts.
+static std::vector<std::shared_ptr<const RecomputeCurve>>
+spreadCurves(std::vector<RecomputeCurve> kinds, llvm::ArrayRef<unsigned> classes, bool isDivided) {
+  std::vector<const RecomputeCurve *> all;
+  for (const RecomputeCurve &kind : kinds)
+    all.push_back(&kind);
+  auto least = std::make_shared<const RecomputeCurve>(RecomputeCurve::leastOf(all));
+  std::vector<std::shared_ptr<const RecomputeCurve>> curves, layers;
+  for (RecomputeCurve &kind : kinds)
+    curves.push_back(std::make_shared<const RecomputeCurve>(std::move(kind)));
+  for (unsigned kind : classes)
+    layers.push_back(curves[kind]);
+  if (isDivided)
+    layers.front() = layers.back() = least;
+  return layers;
+}
+
+LayerCurves PassRunner::drawCurves(unsigned program, const LayerWork &work, int64_t parts) const {
+  std::vector<RecomputeCurve> kinds = work.drawCurves(cluster, parts);
+  if (kinds.empty())
+    return {};
+  std::vector<unsigned> classes(size_t(space.programs[program].layers));
+  std::iota(classes.begin(), classes.end(), 0);
+  if (layers[program])
+    classes = layers[program]->listClasses();
+  return {spreadCurves(std::move(kinds), classes, parts > 1),
+          work.getPassedBytes() / double(parts)};
+}
+
+LayerCurves PassRunner::drawCurves(const Layout &layout) {
+  if (auto own = findPartitioned(layout); own != partitioned.end()) {
+    if (!own->curves)
+      own->curves = drawCurves(layout.program, own->work, /*parts=*/1);
+    return *own->curves;
+  }
+  if (!timeUndivided(layout))
+    return {};
+  Undivided &known = findUndivided(layout);
+  const int64_t parts = getUndivided(layout).second;
+  auto [found, isNew] = known.curves.try_emplace(parts);
+  if (isNew)
+    found->second = drawCurves(layout.program, **known.work, parts);
+  return found->second;
 }

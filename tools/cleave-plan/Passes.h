@@ -48,6 +48,7 @@ public:
   ShardedBytes getShardedBytes(unsigned program, int64_t parts) const override;
   std::optional<LayerTimes> timeUndivided(const Layout &layout) override;
   LayerTimes::Recomputed recomputeUndivided(const Layout &layout, Recompute recompute) override;
+  LayerCurves drawCurves(const Layout &layout) override;
   llvm::Expected<LayerTimes> partition(const Layout &layout) override;
   llvm::Expected<StagedProgram> stage(const Shape &shape) override;
   llvm::Expected<StagedProgram> stageWhole(const Plan &plan) override;
@@ -124,6 +125,8 @@ private:
     Layout layout;
     std::optional<std::optional<LayerWork>> work;
     std::array<std::optional<std::optional<RecomputedWork>>, 3> recomputed;
+    /// By the number of ranks that divide it.
+    std::map<int64_t, LayerCurves> curves;
   };
   /// The layout whose batch is not divided, of the export with the largest batch, and among how
   /// many ranks its work is divided to be that of `layout`: a smaller batch is a part of it.
@@ -146,8 +149,11 @@ private:
     Layout layout;
     LayerWork work;
     std::array<LayerTimes::Recomputed, 3> recomputed;
+    std::optional<LayerCurves> curves;
   };
   std::vector<Partitioned> partitioned;
+  std::vector<Partitioned>::iterator findPartitioned(const Layout &layout);
+  LayerCurves drawCurves(unsigned program, const LayerWork &work, int64_t parts) const;
   std::vector<Undivided> undivided;
   std::deque<Placed> placed; // the last used first
   int64_t numPlacedLayers = 0;

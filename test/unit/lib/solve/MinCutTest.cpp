@@ -1,13 +1,13 @@
 //===- MinCutTest.cpp - minimum cuts against all cuts ---------------------------===//
 
-#include "lib/backward/MinCut.h"
+#include "lib/solve/MinCut.h"
 
 #include "gtest/gtest.h"
 
 #include <cmath>
 #include <random>
 
-using namespace cleave::backward;
+using namespace cleave::solve;
 
 namespace {
 struct Edge {

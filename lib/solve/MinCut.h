@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef CLEAVE_LIB_BACKWARD_MINCUT_H
-#define CLEAVE_LIB_BACKWARD_MINCUT_H
+#ifndef CLEAVE_LIB_SOLVE_MINCUT_H
+#define CLEAVE_LIB_SOLVE_MINCUT_H
 
 #include "llvm/ADT/BitVector.h"
 
@@ -15,7 +15,7 @@
 #include <optional>
 #include <vector>
 
-namespace cleave::backward {
+namespace cleave::solve {
 
 /// A directed network. Nodes are numbered from 0 in the order in which they are added.
 class Network {
@@ -65,6 +65,6 @@ private:
   std::vector<uint32_t> next;    ///< first edge of a node that may still lead to the sink
 };
 
-} // namespace cleave::backward
+} // namespace cleave::solve
 
-#endif // CLEAVE_LIB_BACKWARD_MINCUT_H
+#endif // CLEAVE_LIB_SOLVE_MINCUT_H

@@ -1,11 +1,11 @@
 //===- MinCut.cpp - minimum cuts of networks with capacities -----------------===//
 
-#include "lib/backward/MinCut.h"
+#include "lib/solve/MinCut.h"
 
 #include <algorithm>
 #include <cassert>
 
-using namespace cleave::backward;
+using namespace cleave::solve;
 
 int64_t Network::chooseScale(double total, int64_t wanted) {
   constexpr double kMost = double(int64_t(1) << 61);

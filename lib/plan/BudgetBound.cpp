@@ -1,0 +1,278 @@
+// Bounds of cuts and schedules whose backwards recompute whatever serves them.
+#include "lib/plan/BudgetBound.h"
+
+#include "lib/plan/Bound.h"
+#include "lib/schedule/model/Transforms.h"
+#include "lib/schedule/simulate/Step.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+
+using namespace cleave::plan;
+namespace cost = cleave::cost;
+namespace schedule = cleave::schedule;
+namespace simulate = cleave::simulate;
+using schedule::Action;
+using schedule::ActionKind;
+
+static constexpr double forEver = std::numeric_limits<double>::infinity();
+
+BudgetBound::BudgetBound(const Space &space, const cost::Cluster &cluster, const Shape &shape,
+                         const LayerTimes &times, LayerCurves known)
+    : space(space), cluster(cluster), shape(shape), curves(std::move(known)),
+      microbatches(double(space.programs[shape.layout.program].microbatches)) {
+  this->shape.recompute = Recompute::Budget;
+  costs.stages.clear();
+  std::vector<int64_t> ends = space.listCuts(shape);
+  const auto layers = int64_t(curves.layers.size());
+  ends.push_back(layers);
+  int64_t begin = 0;
+  for (auto [end, sum] : llvm::zip_equal(ends, sumStages(space, this->shape, times))) {
+    Stage &stage = stages.emplace_back();
+    stage.times = sum;
+    stage.layers = double(end - begin);
+    costs.stages.push_back(sum.getCost(shape.splitsBackward));
+    std::map<const RecomputeCurve *, double> counts;
+    for (int64_t layer = begin; layer < end; ++layer)
+      counts[curves.layers[size_t(layer)].get()] += 1;
+    stage.curves.assign(counts.begin(), counts.end());
+    stage.passedBytes = curves.passedBytes * (double(begin > 0) - double(end < layers));
+    begin = end;
+  }
+}
+
+double BudgetBound::Stage::at(double price) const {
+  double sum = price * passedBytes;
+  for (auto [curve, count] : curves)
+    sum += count * curve->at(price);
+  return sum;
+}
+
+/// Seconds that backwards of one microbatch recompute at the least, in stages whose saved bytes,
+/// times these weights, have `room` together. No end where that is too little.
+double BudgetBound::leastRecomputed(llvm::ArrayRef<Weight> weights, double room) const {
+  double least = 0, highest = 0;
+  for (auto [stage, weight] : weights) {
+    least += weight * stages[stage].passedBytes;
+    for (auto [curve, count] : stages[stage].curves) {
+      least += weight * count * curve->getLeastBytes();
+      if (weight > 0)
+        highest = std::max(highest, curve->getHighestPrice() / weight);
+    }
+  }
+  if (least > room * (1 + rounding))
+    return forEver;
+  if (highest == 0)
+    return 0;
+  // By the price of the room: a lower bound at any price, concave, so that it has one summit.
+  auto at = [&](double logarithm) {
+    const double price = highest * std::exp2(logarithm);
+    double sum = -price * room;
+    for (auto [stage, weight] : weights)
+      sum += stages[stage].at(price * weight);
+    return sum;
+  };
+  constexpr unsigned steps = 24;
+  const double golden = (std::sqrt(5.0) - 1) / 2;
+  double low = -24, high = 0; // of a curve's prices the least is 2^-16 of the highest
+  double left = high - golden * (high - low), right = low + golden * (high - low);
+  double ofLeft = at(left), ofRight = at(right), most = std::max({0.0, ofLeft, ofRight});
+  for (unsigned step = 0; step < steps; ++step) {
+    if (ofLeft > ofRight) {
+      high = std::exchange(right, left);
+      ofRight = ofLeft;
+      left = high - golden * (high - low);
+      ofLeft = at(left);
+    } else {
+      low = std::exchange(left, right);
+      ofLeft = ofRight;
+      right = low + golden * (high - low);
+      ofRight = at(right);
+    }
+    most = std::max({most, ofLeft, ofRight});
+  }
+  return most;
+}
+
+/// Kernels of the backwards of one microbatch in stages of a rank. Times of functions are norms,
+/// which are no less than that of their sums.
+double BudgetBound::timeKernels(llvm::ArrayRef<unsigned> list, double recomputed) const {
+  KernelTime sum{recomputed, 0};
+  for (unsigned stage : list)
+    sum += stages[stage].times.backward.kernels;
+  return sum.seconds();
+}
+
+double BudgetBound::boundAll(double room) const {
+  const auto ranks = double(shape.layout.pipeline);
+  std::vector<unsigned> all(stages.size());
+  std::iota(all.begin(), all.end(), 0);
+  const std::vector<double> nothing(stages.size(), 0);
+  const double base =
+      boundStages(costs, unsigned(ranks), nothing, microbatches, shape.splitsBackward, forEver);
+  double forwards = 0;
+  KernelTime kernels;
+  for (auto [stage, cost] : llvm::zip_equal(stages, costs.stages)) {
+    forwards += cost.forward;
+    kernels += stage.times.all;
+  }
+  auto timeWith = [&](double recomputed) {
+    KernelTime sum = kernels;
+    sum.device += recomputed;
+    return microbatches / ranks * std::max(sum.seconds(), forwards + timeKernels(all, recomputed));
+  };
+  // Each stage keeps one microbatch when the last stage's first forward ends.
+  std::vector<Weight> once, resident(stages.size());
+  for (unsigned stage : all)
+    once.push_back({stage, 1});
+  const double always = leastRecomputed(once, room);
+  // Bytes times seconds for which they are there, as in boundResidence.
+  double later = 0, least = 0;
+  for (unsigned stage : llvm::reverse(all)) {
+    const simulate::StageCost &cost = costs.of(stage);
+    const double gradients = cost.backward < 0 ? cost.input : cost.backward;
+    resident[stage] = {stage, later + gradients};
+    later += cost.forward + gradients;
+  }
+  double low = std::max(base, timeWith(always));
+  if (std::isinf(low))
+    return forEver;
+  auto timeIn = [&](double step) {
+    return timeWith(std::max(always, leastRecomputed(resident, step * room / microbatches)));
+  };
+  // What has to be recomputed falls as the step grows: the shortest step is where both meet.
+  double high = timeIn(low);
+  if (high <= low)
+    return finish(low);
+  constexpr unsigned halvings = 16;
+  for (least = low; std::isinf(high); high = timeIn(least))
+    least *= 2;
+  high = std::max(high, least);
+  for (unsigned half = 0; half < halvings; ++half) {
+    const double middle = (low + high) / 2;
+    (timeIn(middle) > middle ? low : high) = middle;
+  }
+  return finish(low);
+}
+
+/// Of each stage of a rank, how many microbatches keep what they save, where that is most.
+std::vector<BudgetBound::Weight> BudgetBound::countInFlight(const schedule::Schedule &order,
+                                                            unsigned rank) const {
+  std::vector<double> now(stages.size(), 0), most;
+  double layers = 0, mostLayers = -1;
+  auto add = [&](unsigned stage, double count) {
+    now[stage] += count;
+    layers += count * stages[stage].layers;
+  };
+  for (Action action : order.ranks[rank]) {
+    // Of passes that run side by side it does not matter here which one ends first.
+    order.forEachLeaf(action, [&](Action leaf) {
+      if (leaf.kind == ActionKind::Backward || leaf.kind == ActionKind::BackwardInput)
+        add(leaf.stage, -1);
+    });
+    order.forEachLeaf(action, [&](Action leaf) {
+      if (leaf.kind == ActionKind::Forward)
+        add(leaf.stage, 1);
+    });
+    if (layers > mostLayers) {
+      mostLayers = layers;
+      most = now;
+    }
+  }
+  std::vector<Weight> weights;
+  for (unsigned stage : order.topology.stagesOf(rank))
+    weights.push_back({stage, most.empty() ? 0 : most[stage]});
+  return weights;
+}
+
+/// The forwards of a rank from its first backward on.
+static double timeLateForwards(const schedule::Schedule &order, unsigned rank,
+                               const simulate::CostTable &costs) {
+  bool isLate = false;
+  double seconds = 0;
+  for (Action action : order.ranks[rank]) {
+    order.forEachLeaf(action, [&](Action leaf) { isLate |= leaf.kind != ActionKind::Forward; });
+    order.forEachLeaf(action, [&](Action leaf) {
+      if (isLate && leaf.kind == ActionKind::Forward)
+        seconds += costs.of(leaf.stage).forward;
+    });
+  }
+  return seconds;
+}
+
+/// What stages take that recompute nothing, in seconds: the more of what their layers and their
+/// samples say. What recomputes takes no less.
+simulate::CostTable BudgetBound::mergeCosts(const simulate::CostTable &samples) const {
+  constexpr double milliseconds = 1e-3;
+  simulate::CostTable merged;
+  merged.stages.clear();
+  for (auto [stage, sample] : llvm::zip_equal(stages, samples.stages)) {
+    simulate::StageCost &cost = merged.stages.emplace_back(sample);
+    for (double *seconds : {&cost.forward, &cost.input, &cost.weight, &cost.backward,
+                            &cost.sendForward, &cost.sendBackward})
+      *seconds *= milliseconds;
+    const PassTime &backward = stage.times.backward;
+    cost.forward = std::max(cost.forward, stage.times.forward.seconds());
+    if (shape.splitsBackward)
+      cost.input = std::max({cost.input, backward.chain, backward.transfers});
+    else
+      cost.backward = std::max(cost.backward, backward.seconds());
+  }
+  return merged;
+}
+
+double BudgetBound::boundSchedule(const std::string &name, const StageTable &table,
+                                  double memory) const {
+  auto order = orderPasses({shape, name}, space, unsigned(stages.size()));
+  if (!order) {
+    llvm::consumeError(order.takeError()); // carrying it out says why
+    return forEver;
+  }
+  simulate::CostTable known = mergeCosts(table.costs);
+  std::vector<double> starts;
+  auto makespan = boundOrder(known, *order, &starts);
+  if (!makespan) {
+    llvm::consumeError(makespan.takeError());
+    return forEver;
+  }
+  double least = *makespan;
+  schedule::Schedule gathering = *order;
+  if (order->numRanks() > 1 && llvm::any_of(table.gathered, [](double bytes) { return bytes > 0; }))
+    llvm::cantFail(schedule::addUnshards(gathering));
+  // Of a rank with one stage it is known which one recomputes, of a backward in one piece when.
+  const bool isKnown = stages.size() == order->numRanks() && !shape.splitsBackward;
+  for (unsigned rank = 0; rank < order->numRanks(); ++rank) {
+    std::vector<unsigned> list = order->topology.stagesOf(rank);
+    double room = memory - simulate::measureGathered(gathering, rank, table.gathered);
+    double forwards = 0, backwards = 0;
+    KernelTime kernels;
+    for (unsigned stage : list) {
+      room -= table.held[stage];
+      forwards += known.of(stage).forward;
+      backwards += known.of(stage).fullBackward();
+      kernels += stages[stage].times.all;
+    }
+    const double recomputed = leastRecomputed(countInFlight(*order, rank), room);
+    if (std::isinf(recomputed))
+      return forEver;
+    kernels.device += recomputed;
+    backwards = std::max(backwards, timeKernels(list, recomputed));
+    // All backwards come after the first: what ran before that is over by then.
+    const double start = std::max(starts[rank], 0.0);
+    least = std::max({least, microbatches * std::max(kernels.seconds(), forwards + backwards),
+                      start + timeLateForwards(*order, rank, known) + microbatches * backwards});
+    if (isKnown)
+      known.stages[list.front()].backward = backwards;
+  }
+  if (isKnown)
+    least = std::max(least, llvm::cantFail(boundOrder(known, *order)));
+  return finish(least);
+}
+
+double BudgetBound::finish(double seconds) const {
+  return (cluster.device.stepSeconds + seconds) * (1 - rounding);
+}

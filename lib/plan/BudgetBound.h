@@ -1,0 +1,71 @@
+//===- BudgetBound.h - bounds of plans that recompute what serves them -*- C++ -*-===//
+//
+// A budget makes each rank of a pipeline recompute as it likes. Whatever it chooses, what a rank
+// saves has to fit, and what it does not save it has to compute again. docs/planner.md has the
+// proofs.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_PLAN_BUDGETBOUND_H
+#define CLEAVE_LIB_PLAN_BUDGETBOUND_H
+
+#include "lib/plan/LayerTimes.h"
+#include "lib/plan/RecomputeCurve.h"
+
+namespace cleave::plan {
+
+/// What recomputation and saved bytes of one microbatch cost together, by layer.
+struct LayerCurves {
+  /// Each counts what its own ops make. Equal layers share one.
+  std::vector<std::shared_ptr<const RecomputeCurve>> layers;
+  /// Bytes that each layer but the last passes on, and that the next one's backward needs, whatever
+  /// it recomputes. A stage that begins with a layer saves them, one that ends with it need not.
+  double passedBytes = 0;
+};
+
+/// Bounds of one cut, whatever its backwards recompute.
+class BudgetBound {
+public:
+  /// `times`: what the layers take that recompute nothing.
+  BudgetBound(const Space &space, const cost::Cluster &cluster, const Shape &shape,
+              const LayerTimes &times, LayerCurves curves);
+
+  /// The shortest step of any schedule, in seconds. `room`: bytes that all ranks of the pipeline
+  /// together have for what microbatches keep.
+  double boundAll(double room) const;
+  /// The same of one schedule, within `memory` bytes of a rank. `table` is of stages that recompute
+  /// nothing.
+  double boundSchedule(const std::string &schedule, const StageTable &table, double memory) const;
+
+private:
+  struct Stage {
+    StageTimes times;
+    double layers = 0;
+    /// Those of its layers, and how many have it.
+    std::vector<std::pair<const RecomputeCurve *, double>> curves;
+    /// Beyond what its layers count: saved bytes of its first one, but not of the next stage's.
+    double passedBytes = 0;
+
+    /// What it recomputes and saves costs at least, in seconds.
+    double at(double price) const;
+  };
+  /// A stage, and how often what it saves of a microbatch counts.
+  using Weight = std::pair<unsigned, double>;
+  double leastRecomputed(llvm::ArrayRef<Weight> weights, double room) const;
+  double timeKernels(llvm::ArrayRef<unsigned> list, double recomputed) const;
+  simulate::CostTable mergeCosts(const simulate::CostTable &samples) const;
+  std::vector<Weight> countInFlight(const schedule::Schedule &order, unsigned rank) const;
+  double finish(double seconds) const;
+
+  const Space &space;
+  const cost::Cluster &cluster;
+  Shape shape;
+  LayerCurves curves;
+  double microbatches;
+  std::vector<Stage> stages;
+  simulate::CostTable costs; ///< seconds
+};
+
+} // namespace cleave::plan
+
+#endif // CLEAVE_LIB_PLAN_BUDGETBOUND_H

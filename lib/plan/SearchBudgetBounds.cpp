@@ -1,0 +1,145 @@
+// What a search knows of plans whose backwards recompute whatever serves them.
+#include "lib/plan/SearchEntry.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <queue>
+
+using namespace cleave::plan;
+
+/// The shortest step of any way to recompute in this cut, whatever memory it takes: one that
+/// recomputes nothing, as far as that does not hang on the order of ops.
+double Search::boundBudget(const Entry &entry, const Shape &shape) const {
+  const Layout &layout = shape.layout;
+  Shape any = shape;
+  any.recompute = Recompute::Budget;
+  double bound = std::max(
+      boundLayout(layout),
+      boundShape(space, cluster, any, programs.timeGlobal(layout.program, layout.numParts())));
+  for (const std::optional<LayerTimes> *times : {&entry.undivided, &entry.times})
+    if (*times)
+      bound = std::max(bound, boundShape(space, cluster, any, **times));
+  return bound;
+}
+
+/// None where nothing is known of its layers.
+std::optional<BudgetBound> Search::getBudgetBound(const Entry &entry, const Shape &shape) {
+  const std::optional<LayerTimes> &times = entry.times ? entry.times : entry.undivided;
+  if (!times || times->forward.empty())
+    return std::nullopt;
+  LayerCurves curves = programs.drawCurves(shape.layout);
+  if (curves.layers.empty())
+    return std::nullopt;
+  return BudgetBound(space, cluster, shape, *times, std::move(curves));
+}
+
+/// The same within the memory.
+double Search::boundBudgetStages(Entry &entry, const Shape &shape) {
+  raiseUndivided(entry);
+  double bound = boundBudget(entry, shape);
+  if (auto stages = getBudgetBound(entry, shape))
+    bound = std::max(bound, stages->boundAll(findRoom(shape.layout)));
+  return bound;
+}
+
+/// The same of each schedule; empty where nothing more is known of them. Of a layout that is
+/// partitioned by its own stages.
+std::vector<double> Search::boundBudgetSchedules(const Entry &entry, const Shape &shape) {
+  auto stages = getBudgetBound(entry, shape);
+  const StageSamples *samples = !stages       ? nullptr
+                                : entry.times ? programs.sampleStages(shape)
+                                              : programs.sampleUndivided(shape);
+  auto table = samples ? tabulateStages(space, cluster, shape, *samples) : std::nullopt;
+  if (!table)
+    return {};
+  std::vector<double> bounds;
+  for (const std::string &schedule : space.listSchedules(shape))
+    bounds.push_back(stages->boundSchedule(schedule, *table, options.memory));
+  return bounds;
+}
+
+/// Compares a plan that fits to what is known of its cut and its schedule.
+void Search::checkBudget(const Candidate &candidate) {
+  Shape shape = candidate.plan.shape;
+  shape.recompute = Recompute::None;
+  auto entry =
+      llvm::find_if(entries, [&](const Entry &each) { return each.report.layout == shape.layout; });
+  double bound = boundBudgetStages(*entry, shape);
+  std::vector<double> bounds = boundBudgetSchedules(*entry, shape);
+  if (!bounds.empty())
+    for (auto [schedule, found] : llvm::zip_equal(space.listSchedules(shape), bounds))
+      if (schedule == candidate.plan.schedule)
+        bound = std::max(bound, found);
+  if (candidate.step.seconds < bound)
+    result.violations.push_back(llvm::formatv(
+        "{0} with a budget and {1} pp={2}: {3} s, bound {4} s", candidate.plan.schedule,
+        describe(shape.layout), shape.layout.pipeline, candidate.step.seconds, bound));
+}
+
+/// Cuts by their bounds, the least first.
+class Search::BudgetQueue {
+public:
+  explicit BudgetQueue(Search &search) : search(search) {
+    for (Entry &entry : search.entries)
+      for (const Work &work : entry.works)
+        if (work.shape.recompute == Recompute::None && entry.report.kind != LayoutReport::TooLarge)
+          push({search.boundBudget(entry, work.shape), Step::Stages, &entry, work.shape});
+  }
+
+  /// Until all that is known of the cut with the least bound is in it, or the time is over.
+  double run() {
+    while (!items.empty() && !search.isOver()) {
+      Item item = items.top();
+      if (item.next == Step::None)
+        break;
+      items.pop();
+      push(raise(item));
+    }
+    return items.empty() ? search.best : std::min(search.best, items.top().bound);
+  }
+
+private:
+  /// What a bound is raised by next.
+  enum class Step { Stages, Schedules, Own, None };
+  struct Item {
+    double bound;
+    Step next;
+    Entry *entry;
+    Shape shape;
+
+    bool operator>(const Item &other) const { return bound > other.bound; }
+  };
+
+  /// What is no faster than the best does not count.
+  void push(const Item &item) {
+    if (item.bound < search.best)
+      items.push(item);
+  }
+
+  Item raise(Item item) {
+    if (item.next == Step::Own && !search.open(*item.entry)) {
+      item.bound = std::numeric_limits<double>::infinity(); // a pass refuses
+      return item;
+    }
+    if (item.next != Step::Schedules)
+      item.bound = std::max(item.bound, search.boundBudgetStages(*item.entry, item.shape));
+    if (item.next != Step::Stages) {
+      std::vector<double> bounds = search.boundBudgetSchedules(*item.entry, item.shape);
+      if (!bounds.empty())
+        item.bound = std::max(item.bound, *std::min_element(bounds.begin(), bounds.end()));
+    }
+    const bool wasOwn =
+        item.next == Step::Own || (item.next == Step::Schedules && item.entry->times);
+    item.next = wasOwn ? Step::None : Step(unsigned(item.next) + 1);
+    return item;
+  }
+
+  Search &search;
+
+  std::priority_queue<Item, std::vector<Item>, std::greater<>> items;
+};
+
+double Search::boundBudgets() {
+  return BudgetQueue(*this).run();
+}

@@ -1,0 +1,188 @@
+// Whatever stages recompute, no schedule in the memory that it takes is faster than the bound.
+#include "lib/plan/BudgetBound.h"
+#include "lib/schedule/model/P2P.h"
+#include "lib/schedule/simulate/Metrics.h"
+#include "lib/schedule/simulate/Simulator.h"
+
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <numeric>
+#include <random>
+
+using namespace cleave;
+using namespace cleave::plan;
+
+namespace {
+constexpr int64_t layers = 17;
+constexpr unsigned numValues = 6;
+
+/// What a layer may save: a value of some bytes, or the time of its op, each by itself.
+struct Layer {
+  double seconds[numValues], bytes[numValues];
+
+  RecomputeGraph getGraph() const {
+    RecomputeGraph graph;
+    for (unsigned value = 0; value < numValues; ++value) {
+      graph.ops.push_back({seconds[value], {}});
+      graph.values.push_back({bytes[value], value, true});
+    }
+    return graph;
+  }
+};
+
+struct Choice {
+  double seconds = 0, bytes = 0;
+};
+
+/// At this price of a byte the cheapest, but for some values by chance.
+Choice choose(const Layer &layer, double price, std::mt19937 &random) {
+  Choice choice;
+  for (unsigned value = 0; value < numValues; ++value) {
+    bool isSaved = price * layer.bytes[value] < layer.seconds[value];
+    if (random() % 16 == 0)
+      isSaved = !isSaved;
+    (isSaved ? choice.bytes : choice.seconds) += isSaved ? layer.bytes[value] : layer.seconds[value];
+  }
+  return choice;
+}
+
+class BudgetBoundTest : public ::testing::Test {
+protected:
+  double draw(double most) { return most * double(random() % 1000) / 1000; }
+
+  void SetUp() override {
+    cluster.device.stepSeconds = 0.25;
+    for (int64_t number = 0; number < layers; ++number) {
+      Layer &layer = kinds.emplace_back();
+      for (unsigned value = 0; value < numValues; ++value) {
+        layer.seconds[value] = 0.01 + draw(0.2);
+        layer.bytes[value] = 1 + draw(9);
+      }
+      curves.layers.push_back(std::make_shared<const RecomputeCurve>(layer.getGraph()));
+      times.forward.push_back({{0.1 + draw(1), draw(0.5)}, 0, 0});
+      times.backward.push_back({{0.1 + draw(2), draw(0.5)}, draw(0.3), draw(0.3)});
+      times.either.push_back({});
+    }
+  }
+
+  /// Stages that recompute by a price each, and those that recompute nothing.
+  void makeStages(const Space &space, const Shape &shape, double price) {
+    std::vector<int64_t> ends = space.listCuts(shape);
+    ends.push_back(layers);
+    Shape any = shape;
+    any.recompute = Recompute::Budget;
+    costs.stages.clear();
+    table = {};
+    table.costs.stages.clear();
+    int64_t begin = 0;
+    for (auto [end, stage] : llvm::zip_equal(ends, sumStages(space, any, times))) {
+      simulate::StageCost cost = stage.getCost(shape.splitsBackward);
+      for (double *seconds : {&cost.forward, &cost.input, &cost.weight})
+        *seconds *= 1e3;
+      if (!shape.splitsBackward)
+        cost.backward *= 1e3;
+      table.costs.stages.push_back(cost);
+      Choice sum;
+      const double own = price * std::exp2(draw(4) - 2);
+      for (; begin < end; ++begin) {
+        Choice choice = choose(kinds[size_t(begin)], own, random);
+        sum.seconds += choice.seconds;
+        sum.bytes += choice.bytes;
+      }
+      (shape.splitsBackward ? random() % 2 ? cost.input : cost.weight : cost.backward) +=
+          1e3 * sum.seconds;
+      cost.forwardMemory = sum.bytes;
+      cost.weightMemory = shape.splitsBackward ? sum.bytes / 2 : 0;
+      cost.inputMemory = sum.bytes - cost.weightMemory;
+      costs.stages.push_back(cost);
+      table.held.push_back(draw(3));
+      table.temporary.push_back(0);
+      table.gathered.push_back(0);
+    }
+  }
+
+  /// Seconds, and the bytes of the rank that needs most.
+  std::pair<double, double> run(const Space &space, const Plan &plan) {
+    schedule::Schedule order =
+        llvm::cantFail(orderPasses(plan, space, unsigned(costs.stages.size())));
+    if (order.numRanks() > 1)
+      order = llvm::cantFail(schedule::insertP2P(order));
+    simulate::SimulationOptions options;
+    options.model = schedule::CommModel::gloo();
+    auto timeline = llvm::cantFail(simulate::simulate(order, costs, options));
+    double most = 0;
+    for (unsigned rank = 0; rank < order.numRanks(); ++rank) {
+      double peak = 0;
+      simulate::memoryCurve(order, costs, rank, &peak);
+      for (unsigned stage : order.topology.stagesOf(rank))
+        peak += table.held[stage];
+      most = std::max(most, peak);
+    }
+    return {0.25 + 1e-3 * simulate::measure(order, timeline).makespan, most};
+  }
+
+  std::mt19937 random{20261129};
+  cost::Cluster cluster;
+  std::vector<Layer> kinds;
+  LayerTimes times;
+  LayerCurves curves;
+  simulate::CostTable costs;
+  StageTable table;
+};
+
+TEST_F(BudgetBoundTest, NoChoiceIsFaster) {
+  unsigned numTried = 0, numRaised = 0, numTighter = 0;
+  double closest = 2;
+  for (double price : {1e-4, 3e-3, 1e-2, 3e-2, 0.1, 10.0})
+    for (int64_t ranks : {1, 2, 4}) {
+      Space space;
+      space.ranks = ranks;
+      space.programs.emplace_back();
+      space.programs[0].layers = layers;
+      space.programs[0].microbatches = 8;
+      Layout layout;
+      layout.pipeline = ranks;
+      for (const Shape &shape : space.listShapes(layout)) {
+        BudgetBound bound(space, cluster, shape, times, curves);
+        const double anyMemory = bound.boundAll(1e9);
+        for (const std::string &name : space.listSchedules(shape)) {
+          makeStages(space, shape, price);
+          auto [seconds, bytes] = run(space, {shape, name});
+          double held = std::accumulate(table.held.begin(), table.held.end(), 0.0);
+          const double all = bound.boundAll(bytes * double(ranks) - held);
+          const double one = bound.boundSchedule(name, table, bytes);
+          EXPECT_GE(seconds, all) << name << ", " << ranks << " ranks, price " << price;
+          EXPECT_GE(seconds, one) << name << ", " << ranks << " ranks, price " << price;
+          EXPECT_GE(all, anyMemory);
+          // The less memory there is, the higher they are.
+          EXPECT_GE(bound.boundSchedule(name, table, bytes * 0.8), one);
+          numTighter += bound.boundSchedule(name, table, bytes / 2) > one;
+          closest = std::min(closest, seconds / one);
+          numRaised += all > anyMemory * 1.01;
+          ++numTried;
+        }
+      }
+    }
+  EXPECT_GT(numTried, 200u);
+  EXPECT_GT(numRaised, 50u);
+  EXPECT_GT(numTighter, numTried * 9 / 10);
+  EXPECT_LT(closest, 1.01) << "the bound is met by none";
+}
+
+TEST_F(BudgetBoundTest, NothingFitsWithoutRoom) {
+  Space space;
+  space.programs.emplace_back();
+  space.programs[0].layers = layers;
+  space.programs[0].microbatches = 2;
+  Layout layout;
+  const Shape shape = space.listShapes(layout).front();
+  // A value that cannot be computed again.
+  RecomputeGraph graph;
+  graph.values.push_back({10, RecomputeGraph::none, true});
+  curves.layers.assign(layers, std::make_shared<const RecomputeCurve>(graph));
+  BudgetBound bound(space, cluster, shape, times, curves);
+  EXPECT_TRUE(std::isinf(bound.boundAll(layers * 10 - 1)));
+  EXPECT_FALSE(std::isinf(bound.boundAll(layers * 10 + 1)));
+}
+} // namespace
