@@ -27,37 +27,16 @@ public:
   memory::StepState state;
   ArrayRef<unsigned> getStages() const { return stages; }
 
-  /// Goes from the least time to the least memory, and stops where the rank fits: so what a smaller
-  /// budget gets is further on, and needs no more. False if it never fits; then what was found with
-  /// the least memory is chosen.
+  /// Takes the better of two ways from the least time to the least memory. False if it never fits;
+  /// then what was found with the least memory is chosen.
   bool choose() {
-    std::vector<std::vector<size_t>> paths;
-    for (unsigned stage : stages) {
-      move(stage, frontiers[stage].points.size() - 1);
-      paths.push_back(findPath(stage));
-    }
-    int64_t bytes = getPeakBytes(), least = bytes;
-    std::vector<size_t> best = getChosen();
-    while (bytes > budget.bytes) {
-      std::optional<size_t> next = findCheapest(paths);
-      if (!next) {
-        for (auto [stage, point] : llvm::zip_equal(stages, best))
-          move(stage, point);
-        return false;
-      }
-      const unsigned stage = stages[*next];
-      const size_t from = frontiers[stage].chosen, to = paths[*next].back();
-      paths[*next].pop_back();
-      move(stage, to);
-      bytes = getPeakBytes();
-      if (bytes <= budget.bytes)
-        goBack(stage, from, to);
-      if (bytes < least) {
-        least = bytes;
-        best = getChosen();
-      }
-    }
-    return true;
+    Found hull = follow(/*isHull=*/true), each = follow(/*isHull=*/false);
+    const bool takesHull =
+        std::make_pair(hull.getOrder(), hull.time) <= std::make_pair(each.getOrder(), each.time);
+    const Found &best = takesHull ? hull : each;
+    for (auto [stage, point] : llvm::zip_equal(stages, best.points))
+      move(stage, point);
+    return best.fits;
   }
 
   RankBudget report() const {
@@ -82,15 +61,53 @@ public:
   }
 
 private:
-  const StageFrontier::Point &getPoint(unsigned stage) const {
-    return frontiers[stage].points[frontiers[stage].chosen];
+  struct Found {
+    bool fits = false;
+    int64_t bytes = 0, time = 0;
+    std::vector<size_t> points;
+
+    /// What fits comes first, then what needs least.
+    int64_t getOrder() const { return fits ? 0 : bytes; }
+  };
+
+  /// Goes from the least time to the least memory, and stops where the rank fits: so what a smaller
+  /// budget gets is further on, and needs no more. `isHull`: along the convex hulls.
+  Found follow(bool isHull) {
+    std::vector<std::vector<size_t>> paths;
+    for (unsigned stage : stages) {
+      move(stage, frontiers[stage].points.size() - 1);
+      paths.push_back(findPath(stage, isHull));
+    }
+    Found least = describe();
+    while (!least.fits) {
+      std::optional<size_t> next = findCheapest(paths);
+      if (!next)
+        break;
+      const unsigned stage = stages[*next];
+      const size_t from = frontiers[stage].chosen, to = paths[*next].back();
+      paths[*next].pop_back();
+      move(stage, to);
+      Found now = describe();
+      if (now.fits && goBack(stage, from, to))
+        now = describe();
+      if (now.fits || now.bytes < least.bytes)
+        least = std::move(now);
+    }
+    return least;
   }
 
-  std::vector<size_t> getChosen() const {
-    std::vector<size_t> chosen;
-    for (unsigned stage : stages)
-      chosen.push_back(frontiers[stage].chosen);
-    return chosen;
+  Found describe() const {
+    Found found{false, getPeakBytes(), 0, {}};
+    found.fits = found.bytes <= budget.bytes;
+    for (unsigned stage : stages) {
+      found.time += getPoint(stage).time;
+      found.points.push_back(frontiers[stage].chosen);
+    }
+    return found;
+  }
+
+  const StageFrontier::Point &getPoint(unsigned stage) const {
+    return frontiers[stage].points[frontiers[stage].chosen];
   }
 
   void move(unsigned stage, size_t point) {
@@ -115,13 +132,14 @@ private:
     return double(points[to].time - points[from].time) / std::max(bytes, 1.0);
   }
 
-  /// The partitions of a stage each of which gives up the least time for a byte of all that hold
-  /// less than the one before: the vertices of the convex hull. The next one is the last. What lies
-  /// between costs more for what it saves, however little the next step from there may cost.
-  std::vector<size_t> findPath(unsigned stage) const {
+  /// The partitions of a stage to go through, the next one last: all, or the vertices of the convex
+  /// hull, each of which gives up the least time for a byte of all that hold less than the one
+  /// before. What lies between costs more for what it saves, however little the next step from
+  /// there may cost.
+  std::vector<size_t> findPath(unsigned stage, bool isHull) const {
     std::vector<size_t> path;
     for (size_t point = 0; point <= frontiers[stage].chosen; ++point) {
-      while (path.size() > 1 && isAbove(stage, point, path))
+      while (isHull && path.size() > 1 && isAbove(stage, point, path))
         path.pop_back();
       path.push_back(point);
     }
@@ -151,13 +169,15 @@ private:
   }
 
   /// Of what lies between two partitions, the second of which fits, the one that takes least time.
-  void goBack(unsigned stage, size_t from, size_t to) {
+  /// Whether there is one.
+  bool goBack(unsigned stage, size_t from, size_t to) {
     for (size_t point = from - 1; point > to; --point) {
       move(stage, point);
       if (getPeakBytes() <= budget.bytes)
-        return;
+        return true;
     }
     move(stage, to);
+    return false;
   }
 
   const StageBudget &budget;

@@ -189,7 +189,10 @@ private:
   std::optional<BudgetBound> getBudgetBound(const Entry &entry, const Shape &shape);
   double boundBudgetStages(Entry &entry, const Shape &shape);
   std::vector<double> boundBudgetSchedules(const Entry &entry, const Shape &shape);
-  void checkBudget(const Candidate &candidate);
+  const StageSamples *sampleBudgets(const Entry &entry, const Shape &shape);
+  void checkBudget(const Candidate &candidate, const simulate::ProgramWork &work);
+  void checkBudgetStages(llvm::StringRef name, const Shape &shape, const StageSamples &samples,
+                         const simulate::ProgramWork &work);
   double boundBudgets();
   std::vector<Shape> listCutsOfBudgets();
   std::vector<Plan> listBudgets();

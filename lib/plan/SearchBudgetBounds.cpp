@@ -43,13 +43,15 @@ double Search::boundBudgetStages(Entry &entry, const Shape &shape) {
   return bound;
 }
 
-/// The same of each schedule; empty where nothing more is known of them. Of a layout that is
-/// partitioned by its own stages.
+/// Of a layout that is partitioned its own.
+const StageSamples *Search::sampleBudgets(const Entry &entry, const Shape &shape) {
+  return entry.times ? programs.sampleStages(shape) : programs.sampleUndivided(shape);
+}
+
+/// The same of each schedule; empty where nothing more is known of them.
 std::vector<double> Search::boundBudgetSchedules(const Entry &entry, const Shape &shape) {
   auto stages = getBudgetBound(entry, shape);
-  const StageSamples *samples = !stages       ? nullptr
-                                : entry.times ? programs.sampleStages(shape)
-                                              : programs.sampleUndivided(shape);
+  const StageSamples *samples = stages ? sampleBudgets(entry, shape) : nullptr;
   auto table = samples ? tabulateStages(space, cluster, shape, *samples) : std::nullopt;
   if (!table)
     return {};
@@ -60,11 +62,14 @@ std::vector<double> Search::boundBudgetSchedules(const Entry &entry, const Shape
 }
 
 /// Compares a plan that fits to what is known of its cut and its schedule.
-void Search::checkBudget(const Candidate &candidate) {
+void Search::checkBudget(const Candidate &candidate, const simulate::ProgramWork &work) {
   Shape shape = candidate.plan.shape;
   shape.recompute = Recompute::None;
   auto entry =
       llvm::find_if(entries, [&](const Entry &each) { return each.report.layout == shape.layout; });
+  const std::string name =
+      llvm::formatv("{0} with a budget and {1} pp={2}", candidate.plan.schedule,
+                    describe(shape.layout), shape.layout.pipeline);
   double bound = boundBudgetStages(*entry, shape);
   std::vector<double> bounds = boundBudgetSchedules(*entry, shape);
   if (!bounds.empty())
@@ -72,9 +77,34 @@ void Search::checkBudget(const Candidate &candidate) {
       if (schedule == candidate.plan.schedule)
         bound = std::max(bound, found);
   if (candidate.step.seconds < bound)
-    result.violations.push_back(llvm::formatv(
-        "{0} with a budget and {1} pp={2}: {3} s, bound {4} s", candidate.plan.schedule,
-        describe(shape.layout), shape.layout.pipeline, candidate.step.seconds, bound));
+    result.violations.push_back(
+        llvm::formatv("{0}: {1} s, bound {2} s", name, candidate.step.seconds, bound));
+  if (const StageSamples *samples = sampleBudgets(*entry, shape))
+    checkBudgetStages(name, shape, *samples, work);
+}
+
+/// What recomputes must take no less than what does not.
+void Search::checkBudgetStages(llvm::StringRef name, const Shape &shape,
+                               const StageSamples &samples, const simulate::ProgramWork &work) {
+  std::vector<int64_t> ends = space.listCuts(shape);
+  ends.push_back(space.programs[shape.layout.program].layers);
+  int64_t begin = 0;
+  for (auto [end, stage] : llvm::zip_equal(ends, describeStages(cluster, work))) {
+    std::optional<StageSample> sample = samples.get(begin, end);
+    if (!sample)
+      return;
+    for (auto [pass, of] : {std::pair("forward", &StageSample::forward),
+                            {"backward", &StageSample::backward},
+                            {"input gradient", &StageSample::input},
+                            {"weight gradient", &StageSample::weight}}) {
+      const double found = (stage.*of).seconds(), least = ((*sample).*of).seconds();
+      if (found < least * (1 - rounding))
+        result.violations.push_back(llvm::formatv(
+            "{0}: the {1} of layers {2} to {3} takes {4} s, without recomputation {5} s", name,
+            pass, begin, end - 1, found, least));
+    }
+    begin = end;
+  }
 }
 
 /// Cuts by their bounds, the least first.

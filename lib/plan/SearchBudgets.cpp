@@ -133,7 +133,7 @@ void Search::tryBudget(Plan plan) {
     }
     const double found = candidate->step.maxMemory(), seconds = candidate->step.seconds;
     if (candidate->fits)
-      checkBudget(*candidate);
+      checkBudget(*candidate, program->work);
     plan.budget += int64_t(options.memory - found);
     if (!candidate->fits)
       plan.budget -= int64_t(margin * attempt * options.memory);

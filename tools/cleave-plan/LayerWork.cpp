@@ -106,17 +106,9 @@ public:
       else if (auto communication = dyn_cast<dist::CommunicationOpInterface>(op))
         describe(communication, entry);
     }
-    if (output) {
+    if (output)
       if (auto found = numbers.find(output.getDefiningOp()); found != numbers.end())
         pass.last = found->second;
-    } else if (isForward) {
-      // The last layer's: up to the loss.
-      for (unsigned index : graph.getForwardResults())
-        if (auto found =
-                numbers.find(microbatch.front().getTerminator()->getOperand(index).getDefiningOp());
-            found != numbers.end())
-          pass.last = std::max(pass.last.value_or(0), found->second);
-    }
     // A value that layers between only hand on is not theirs.
     pass.hasChain &= isEnd || pass.last.has_value();
     if (pass.last)

@@ -42,7 +42,8 @@ Choice choose(const Layer &layer, double price, std::mt19937 &random) {
     bool isSaved = price * layer.bytes[value] < layer.seconds[value];
     if (random() % 16 == 0)
       isSaved = !isSaved;
-    (isSaved ? choice.bytes : choice.seconds) += isSaved ? layer.bytes[value] : layer.seconds[value];
+    (isSaved ? choice.bytes : choice.seconds) +=
+        isSaved ? layer.bytes[value] : layer.seconds[value];
   }
   return choice;
 }

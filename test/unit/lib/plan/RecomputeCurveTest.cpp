@@ -21,8 +21,8 @@ RecomputeGraph makeGraph(std::mt19937 &random, unsigned numOps) {
       if (draw(2) == 0)
         op.operands.push_back(operand);
     for (unsigned result = 0; result <= unsigned(draw(3) == 0); ++result)
-      graph.values.push_back({double(draw(5)) * 1e6,
-                              draw(5) == 0 ? RecomputeGraph::none : number, draw(1) == 0});
+      graph.values.push_back(
+          {double(draw(5)) * 1e6, draw(5) == 0 ? RecomputeGraph::none : number, draw(1) == 0});
   }
   return graph;
 }
