@@ -1,7 +1,7 @@
 //===- BudgetBound.h - bounds of plans that recompute what serves them -*- C++ -*-===//
 //
 // A budget makes each rank of a pipeline recompute as it likes. Whatever it chooses, what a rank
-// saves has to fit, and what it does not save it has to compute again. docs/planner.md has the
+// saves has to fit, and what it does not save it has to recompute. docs/planner.md has the
 // proofs.
 //
 //===----------------------------------------------------------------------===//

@@ -13,7 +13,7 @@ using namespace cleave::plan;
 using cleave::solve::Network;
 
 namespace {
-/// What is on the source's side is in the backward: a value, or an op that it computes again.
+/// What is on the source's side is in the backward: a value, or an op that it recomputes.
 class PricedNetwork {
 public:
   explicit PricedNetwork(const RecomputeGraph &graph) : graph(graph) {

@@ -1,6 +1,6 @@
 //===- RecomputeCurve.h - the least time of recomputing, by what is saved -*- C++ -*-===//
 //
-// A backward saves what it needs of its forward, or computes it again. If each saved byte has a
+// A backward saves what it needs of its forward, or recomputes it. If each saved byte has a
 // price, the cheapest choice is a minimum cut. So at each price it is known, without a look at any
 // choice, what time and memory cost together at the least: docs/planner.md, Memory budgets.
 //
@@ -17,11 +17,11 @@
 
 namespace cleave::plan {
 
-/// What a forward makes, as far as its backward may save it or compute it again.
+/// What a forward makes, as far as its backward may save or recompute it.
 struct RecomputeGraph {
   static constexpr unsigned none = ~0u;
   struct Op {
-    /// Of computing it again.
+    /// Of recomputing it.
     double seconds = 0;
     /// Values; what is there anyway is not among them.
     llvm::SmallVector<unsigned, 4> operands;
@@ -37,7 +37,7 @@ struct RecomputeGraph {
   std::vector<Value> values;
 };
 
-/// By the price of a byte, in seconds: a lower bound of the seconds of what is computed again, plus
+/// By the price of a byte, in seconds: a lower bound of the seconds of what is recomputed, plus
 /// the price of what is saved. Concave.
 class RecomputeCurve {
 public:

@@ -18,8 +18,8 @@ class FoundPlan:
     """The fastest plan that was found, and how far from the fastest there is it may be.
 
     plan: a value by word of docs/planner.md, such as {"dp": "2", "schedule": "zbv", ...}.
-    seconds: of a step, as cleave-sim predicts it. No plan of the space takes less than `lower_bound`; one with a memory budget,
-      which is not in it, may.
+    seconds: of a step, as cleave-sim predicts it. No plan of the space takes less than `lower_bound`; one with a memory budget
+      may, but none less than `report["budgets"]["lower_bound"]`, where there is one.
     commands: what makes the plan's program and predicts its step.
     report: all that `cleave-plan --json` says: memory, exposed communication, alternatives, ...
     """

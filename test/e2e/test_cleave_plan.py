@@ -165,8 +165,10 @@ def test_budgets_by_rank(exported, find, one_rank, build_dir, tmp_path, model, f
     assert all(place["peak"] <= memory for place in best["memory"])
     # The space's bound is that of plans whose ranks recompute alike.
     assert found["lower_bound"] == alike["lower_bound"] and found["gap"] == 0
-    assert 0 < budgets["lower_bound"] <= budgets["seconds"] == best["seconds"] and 1 <= budgets["tried"] <= 8
-    print(model, fixed, budgets["lower_bound"] / budgets["seconds"])
+    assert 1 <= budgets["tried"] <= 8 and budgets["seconds"] == best["seconds"]
+    # Of whatever backwards recompute: nothing is known of what communication it repeats, or of FSDP's in a microbatch.
+    assert 0.8 * best["seconds"] < budgets["lower_bound"] <= best["seconds"]
+    assert budgets["gap"] == pytest.approx(1 - budgets["lower_bound"] / best["seconds"])
     assert f"memory={best['plan']['budget']}" in found["commands"][0]
     check_commands(found, build_dir, tmp_path)
     check_training(found, program, data, build_dir, tmp_path, one_rank(model))

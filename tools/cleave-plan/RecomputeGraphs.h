@@ -1,4 +1,4 @@
-//===- RecomputeGraphs.h - what layers may save or compute again ----*- C++ -*-===//
+//===- RecomputeGraphs.h - what layers may save or recompute ----*- C++ -*-===//
 
 #ifndef CLEAVE_TOOLS_CLEAVE_PLAN_RECOMPUTEGRAPHS_H
 #define CLEAVE_TOOLS_CLEAVE_PLAN_RECOMPUTEGRAPHS_H
@@ -17,7 +17,7 @@ namespace cleave::plan {
 struct LayerRecomputation {
   /// Without times.
   RecomputeGraph graph;
-  /// By op; none where it takes no time, or a pass may leave it out.
+  /// By op; none where it takes no time, or a pass may omit it.
   std::vector<std::optional<cost::OpWork>> works;
 };
 

@@ -62,6 +62,12 @@ static double getGap(const Found &found) {
   return std::max(seconds - found.result.bound, 0.0) / seconds;
 }
 
+/// How far the best plan may be from the fastest with a budget.
+static double getBudgetGap(const SearchResult &result) {
+  const Candidate *best = result.getBest();
+  return best ? std::max(1 - result.budgetBound / best->step.seconds, 0.0) : 0;
+}
+
 /// What makes the gap: the parts of the best plan's step that the bound leaves out, in seconds. The
 /// bound has kernels, and waiting for the first ones in a pipeline.
 static std::vector<simulate::Part> listGap(const Found &found) {
@@ -166,7 +172,8 @@ void plan::printText(const Found &found, llvm::raw_ostream &os) {
     os << llvm::formatv("memory budgets: {0} plans tried", result.numBudgets);
     if (result.bestBudget)
       os << llvm::formatv(", the best takes {0:e4} s", *result.bestBudget);
-    os << llvm::formatv("; none takes less than {0:e4} s\n", result.budgetBound);
+    os << llvm::formatv("; none takes less than {0:e4} s: gap {1:F2} %\n", result.budgetBound,
+                        100 * getBudgetGap(result));
   }
   os << llvm::formatv("{0} plans simulated, {1} slower by their bounds, {2} refused by passes or "
                       "schedules; {3} programs partitioned ({5} layers), {4:F1} s\n",
@@ -260,7 +267,8 @@ llvm::json::Object plan::toJSON(const Found &found) {
     object["budgets"] = llvm::json::Object{
         {"tried", int64_t(result.numBudgets)},
         {"seconds", result.bestBudget ? llvm::json::Value(*result.bestBudget) : nullptr},
-        {"lower_bound", result.budgetBound}};
+        {"lower_bound", result.budgetBound},
+        {"gap", getBudgetGap(result)}};
   if (found.explains)
     object["layouts"] = std::move(layouts);
   return object;

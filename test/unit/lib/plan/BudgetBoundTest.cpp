@@ -178,7 +178,7 @@ TEST_F(BudgetBoundTest, NothingFitsWithoutRoom) {
   space.programs[0].microbatches = 2;
   Layout layout;
   const Shape shape = space.listShapes(layout).front();
-  // A value that cannot be computed again.
+  // A value that cannot be recomputed.
   RecomputeGraph graph;
   graph.values.push_back({10, RecomputeGraph::none, true});
   curves.layers.assign(layers, std::make_shared<const RecomputeCurve>(graph));
