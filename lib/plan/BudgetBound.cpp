@@ -9,7 +9,6 @@
 
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
 
 using namespace cleave::plan;
@@ -36,10 +35,14 @@ BudgetBound::BudgetBound(const Space &space, const cost::Cluster &cluster, const
     stage.times = sum;
     stage.layers = double(end - begin);
     costs.stages.push_back(sum.getCost(shape.splitsBackward));
-    std::map<const RecomputeCurve *, double> counts;
-    for (int64_t layer = begin; layer < end; ++layer)
-      counts[curves.layers[size_t(layer)].get()] += 1;
-    stage.curves.assign(counts.begin(), counts.end());
+    for (int64_t layer = begin; layer < end; ++layer) {
+      const RecomputeCurve *curve = curves.layers[size_t(layer)].get();
+      auto same = llvm::find_if(stage.curves, [&](auto &each) { return each.first == curve; });
+      if (same == stage.curves.end())
+        stage.curves.emplace_back(curve, 1);
+      else
+        same->second += 1;
+    }
     stage.passedBytes = curves.passedBytes * (double(begin > 0) - double(end < layers));
     begin = end;
   }
@@ -131,7 +134,7 @@ double BudgetBound::boundAll(double room) const {
     once.push_back({stage, 1});
   const double always = leastRecomputed(once, room);
   // Bytes times seconds for which they are there, as in boundResidence.
-  double later = 0, least = 0;
+  double later = 0;
   for (unsigned stage : llvm::reverse(all)) {
     const simulate::StageCost &cost = costs.of(stage);
     const double gradients = cost.backward < 0 ? cost.input : cost.backward;
@@ -149,9 +152,10 @@ double BudgetBound::boundAll(double room) const {
   if (high <= low)
     return finish(low);
   constexpr unsigned halvings = 16;
-  for (least = low; std::isinf(high); high = timeIn(least))
-    least *= 2;
-  high = std::max(high, least);
+  double step = low;
+  for (; std::isinf(high); high = timeIn(step))
+    step *= 2;
+  high = std::max(high, step);
   for (unsigned half = 0; half < halvings; ++half) {
     const double middle = (low + high) / 2;
     (timeIn(middle) > middle ? low : high) = middle;
@@ -205,7 +209,8 @@ static double timeLateForwards(const schedule::Schedule &order, unsigned rank,
 }
 
 /// What stages take that recompute nothing, in seconds: the more of what their layers and their
-/// samples say. What recomputes takes no less.
+/// samples say. What recomputes takes no less. Of halves samples alone say which op is in which:
+/// all of the first stage's are in the second.
 simulate::CostTable BudgetBound::mergeCosts(const simulate::CostTable &samples) const {
   constexpr double milliseconds = 1e-3;
   simulate::CostTable merged;
@@ -215,12 +220,9 @@ simulate::CostTable BudgetBound::mergeCosts(const simulate::CostTable &samples) 
     for (double *seconds : {&cost.forward, &cost.input, &cost.weight, &cost.backward,
                             &cost.sendForward, &cost.sendBackward})
       *seconds *= milliseconds;
-    const PassTime &backward = stage.times.backward;
     cost.forward = std::max(cost.forward, stage.times.forward.seconds());
-    if (shape.splitsBackward)
-      cost.input = std::max({cost.input, backward.chain, backward.transfers});
-    else
-      cost.backward = std::max(cost.backward, backward.seconds());
+    if (!shape.splitsBackward)
+      cost.backward = std::max(cost.backward, stage.times.backward.seconds());
   }
   return merged;
 }

@@ -166,7 +166,6 @@ private:
   }
 
   Search &search;
-
   std::priority_queue<Item, std::vector<Item>, std::greater<>> items;
 };
 

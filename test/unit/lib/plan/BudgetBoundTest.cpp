@@ -83,6 +83,9 @@ protected:
         *seconds *= 1e3;
       if (!shape.splitsBackward)
         cost.backward *= 1e3;
+      // The first stage has no gradient of an input.
+      if (shape.splitsBackward && begin == 0)
+        cost.weight += std::exchange(cost.input, 0);
       table.costs.stages.push_back(cost);
       Choice sum;
       const double own = price * std::exp2(draw(4) - 2);
