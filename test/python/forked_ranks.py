@@ -23,6 +23,8 @@ def run(ranks, script, *arguments, environment=None, timeout=480):
 
 
 def become_rank(rank, ranks, ports, script, arguments):
+    # A shell that runs tests in the background has interrupts ignored, and so would the ranks.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     port = os.read(ports, 16).decode()
     size = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     # The store is the parent's, so that no port is chosen before it is bound.
