@@ -146,12 +146,12 @@ def measure(name, options):
         tried, _, seconds = plan("--alternatives=1000")
         plans = [tried["best"], *tried["alternatives"]]
         alike = min(each["seconds"] for each in plans if each["plan"]["recompute"] != "budget")
-        budgets = tried.get("budgets", {"tried": 0, "lower_bound": 0, "gap": 1})
+        budgets = tried.get("budgets", {"tried": 0})
+        bound = f"{budgets['lower_bound']:.3f} | {100 * budgets['gap']:.1f} %" if budgets["tried"] else " | "
         best = tried["best"]
         rows["budgets"].append(
             f"| {name} | {alike:.3f} | {describe(best['plan'])} | {best['seconds']:.3f} | {100 * best['mfu']:.1f} % | "
-            f"{100 * (1 - best['seconds'] / alike):.1f} % | {budgets['lower_bound']:.3f} | "
-            f"{100 * budgets['gap']:.1f} % | {budgets['tried']} | {seconds:.0f} | {date} |"
+            f"{100 * (1 - best['seconds'] / alike):.1f} % | {bound} | {budgets['tried']} | {seconds:.0f} | {date} |"
         )
     if options.only in ("sample", "budgets"):
         return rows
