@@ -1,12 +1,15 @@
 """Fixtures of the end-to-end tests."""
 
+import json
+import subprocess
+
 import cleave_run as tool
 import pytest
 import torch
 from cleave import testing
 from cleave.tensor_files import save_file
 from exported_models import export_model
-from training import Model
+from training import ENVIRONMENT, Model
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +24,25 @@ def one_thread():
 @pytest.fixture(scope="session")
 def cleave_run(build_dir):
     return tool.CleaveRun(build_dir)
+
+
+@pytest.fixture(scope="session")
+def prove(build_dir):
+    """What cleave-prove answers, with one of the exit statuses `expect`; only with `runs` it runs what it cannot prove."""
+
+    def run(whole, part, *options, runs=False, expect=(0, 2)):
+        result = subprocess.run(
+            [build_dir / "bin" / "cleave-prove", whole, part, "--json", f"--execute={str(runs).lower()}", *options],
+            capture_output=True, text=True, timeout=300, env=ENVIRONMENT,
+        )  # fmt: skip
+        assert result.returncode in ((*expect, 1) if runs else expect), (result.stdout, result.stderr)
+        if result.returncode == 3:
+            return {"answer": "bad input", "reason": result.stderr}
+        answer = json.loads(result.stdout)
+        assert answer["answer"] == ["proved", "refuted", "unknown"][result.returncode]
+        return answer
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import subprocess
 import placement_cases as cases
 import pytest
 from cleave import FSDP, ContextParallel, Plan
+from combinations_cover import covered
 from safetensors.torch import load_file, save_file
 from training import ENVIRONMENT
 
@@ -58,23 +59,7 @@ def local(build_dir, model):
     return get
 
 
-@pytest.fixture(scope="module")
-def prove(build_dir):
-    def run(whole, part, *options):
-        result = subprocess.run(
-            [build_dir / "bin" / "cleave-prove", whole, part, "--json", *options],
-            capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
-        assert result.returncode in (0, 1, 2), result.stderr
-        answer = json.loads(result.stdout)
-        assert answer["answer"] == ["proved", "refuted", "unknown"][result.returncode]
-        return answer
-
-    return run
-
-
-@pytest.mark.parametrize("mesh", MESHES)
-@pytest.mark.parametrize("name", ["gpt_untied", "llama"])
+@covered({"name": ["gpt_untied", "llama"], "mesh": MESHES}, strength=1)
 def test_models_on_meshes(prove, local, name, mesh):
     answer = prove(*local(name, mesh))
     assert answer["answer"] == "proved", answer["findings"][:3]
@@ -104,7 +89,7 @@ def test_buckets(prove, local, mesh, passes):
         (rf"contribute {second} to", f"contribute {first} to", other),
         (rf'to "{one}" in', f'to "{other}" in', one),
     ]:  # fmt: skip
-        wrong = prove(whole, changed(part, old, new), "--execute=false")
+        wrong = prove(whole, changed(part, old, new))
         assert wrong["answer"] == "unknown"
         assert {finding["result"] for finding in wrong["findings"]} >= {f"gradient {result}"}
 
@@ -114,17 +99,17 @@ def test_sums_in_another_type(prove, local):
     the same; a wrong one is neither."""
     whole, part = local("gpt_bf16", "tp2")
     assert "dtype = f32" in part.read_text() and "dtype = f32" not in whole.read_text()
-    assert prove(whole, part, "--execute=false")["answer"] == "unknown"
-    answer = prove(whole, part, "--execute=false", "--assume=exact-casts")
+    assert prove(whole, part)["answer"] == "unknown"
+    answer = prove(whole, part, "--assume=exact-casts")
     assert answer["answer"] == "proved" and answer["assumptions"] == ["exact-casts"], answer["findings"][:3]
     wrong = changed(part, r"other = 128\) : \(tensor<i64", "other = 127) : (tensor<i64")
-    assert prove(whole, wrong, "--execute=false", "--assume=exact-casts")["answer"] == "unknown"
+    assert prove(whole, wrong, "--assume=exact-casts")["answer"] == "unknown"
 
 
 @pytest.mark.parametrize("name", ["gpt_untied", "llama", "minilm"])
 def test_attention_round_a_ring(prove, local, name):
     """With a causal mask, and with given ones."""
-    answer = prove(*local(name, "cp2"), "--execute=false")
+    answer = prove(*local(name, "cp2"))
     assert answer["answer"] == "proved", answer["findings"][:3]
     assert local(name, "cp2")[1].read_text().count("dist.shift") > 10
 
@@ -140,7 +125,7 @@ def test_a_ring_whose_axis_is_cut_inside(build_dir, prove, model, tmp_path, mesh
     passes = [f"--annotate-placements=plan={plan}", "--propagate-placements", "--partition", "--partition-joint"]
     subprocess.run([build_dir / "bin" / "cleave-opt", program, *passes, "-o", ring], check=True, env=ENVIRONMENT, timeout=120)
     assert ring.read_text().count("dist.shift") > 10
-    answer = prove(program, ring, "--execute=false")
+    answer = prove(program, ring)
     assert answer["answer"] == "proved", answer["findings"][:2]
     assert answer["results"] == 85
     # The first and the last block go the other way round.
@@ -149,7 +134,7 @@ def test_a_ring_whose_axis_is_cut_inside(build_dir, prove, model, tmp_path, mesh
     for at in (shifts[0], shifts[-1]):
         wrong = ring.with_suffix(".wrong.mlir")
         wrong.write_text(f"{text[:at]}-{text[at:]}")
-        assert prove(program, wrong, "--execute=false")["answer"] == "unknown"
+        assert prove(program, wrong)["answer"] == "unknown"
 
 
 RINGS_OF_PRODUCTS = [
@@ -166,7 +151,7 @@ def test_products_round_a_ring(prove, local, name, mesh, options):
     program, ring = local(name, mesh, f"--async-tp=min-mb=0 {options}", "--cse")
     text = ring.read_text()
     assert "dist.shift" in text and "aten.index_select" in text
-    answer = prove(program, ring, "--execute=false")
+    answer = prove(program, ring)
     assert answer["answer"] == "proved", answer["findings"][:2]
 
 
@@ -184,12 +169,12 @@ def test_wrong_products_round_a_ring(prove, local, name, mesh, options):
         (r"(aten\.sub_scalar\(%\w+, other = )1\)", r"\g<1>2)"),
         (rf"dist\.shift\({sent[1]}\)", f"dist.shift({sent[0]})"),
     ]:
-        assert prove(program, changed(ring, old, new), "--execute=false")["answer"] == "unknown", (old, new)
+        assert prove(program, changed(ring, old, new))["answer"] == "unknown", (old, new)
 
 
 def test_a_mask_of_another_block_is_refuted(prove, local):
     whole, part = local("llama", "cp2")
-    answer = prove(whole, changed(part, r"other = 2\) : \(tensor<i64", "other = 1) : (tensor<i64"), "--seed=3")
+    answer = prove(whole, changed(part, r"other = 2\) : \(tensor<i64", "other = 1) : (tensor<i64"), "--seed=3", runs=True)
     assert answer["answer"] == "refuted"
     assert "self_attn" in answer["findings"][0]["location"], answer["findings"][0]
 
@@ -199,14 +184,14 @@ def test_a_mask_of_another_block_is_refuted(prove, local):
 def test_statistics_counts_and_shared_heads(prove, local, name, mesh):
     """A batch's variance from those of parts; places in an expert's queue over ranks; two ranks with one head;
     positions that a part of the ranks look up."""
-    answer = prove(*local(name, mesh), "--execute=false")
+    answer = prove(*local(name, mesh))
     assert answer["answer"] == "proved", answer["findings"][:3]
 
 
 @pytest.mark.parametrize("name, mesh", [("gpt_dropout", "dp2 x tp2"), ("gpt_philox", "fsdp2"), ("gpt_philox", "cp2"),
                                         ("gpt2", "dp2"), ("minilm", "fsdp2 x tp2")])  # fmt: skip
 def test_random_numbers_and_losses(prove, local, name, mesh):
-    answer = prove(*local(name, mesh), "--execute=false")
+    answer = prove(*local(name, mesh))
     assert answer["answer"] == "proved", answer["findings"][:3]
 
 
@@ -215,7 +200,7 @@ def test_wrong_seeds_are_not_proved(prove, local):
     whole, part = local("gpt_philox", "dp2")
     seed = re.search(r"rng_native_dropout\(%\w+, (%\w+), (%\w+)", part.read_text())
     for old, new in [(r"position = [1-9]\d*", "position = 0"), (rf"{seed[1]}, {seed[2]}", f"{seed[2]}, {seed[1]}")]:
-        answer = prove(whole, changed(part, old, new), "--execute=false")
+        answer = prove(whole, changed(part, old, new))
         assert answer["findings"][0]["op"] == "aten.rng_native_dropout", answer["findings"][0]
 
 
@@ -246,7 +231,7 @@ def test_wrong_programs_are_not_proved(prove, local, mesh, old, new, op):
         # The gradient of another parameter of this type.
         uses = re.findall(r"train.accumulate (%\w+) into %\w+ : tensor<32xf32", part.read_text())
         new = new.replace("%g ", f"{uses[1]} ")
-    answer = prove(whole, changed(part, old, new), "--execute=false")
+    answer = prove(whole, changed(part, old, new))
     assert answer["answer"] == "unknown" and "execution" not in answer
     if op:
         assert answer["findings"][0]["op"] == op, answer["findings"][0]
@@ -271,7 +256,7 @@ def test_a_run_refutes_what_differs(build_dir, prove, local, tmp_path, name, mes
     whole, part = local(name, mesh)
     wrong = changed(part, old, new)
     kept = tmp_path / "inputs.safetensors"
-    answer = prove(whole, wrong, f"--counterexample={kept}")
+    answer = prove(whole, wrong, f"--counterexample={kept}", runs=True)
     assert answer["answer"] == "refuted", answer
     assert answer["execution"]["float64"] and answer["execution"]["tolerance"] == 1e-6
     found = {example["name"]: example for example in answer["execution"]["counterexamples"]}
@@ -300,7 +285,7 @@ def not_proved(local):
 
 
 def test_a_run_does_not_refute_what_is_right(prove, not_proved):
-    answer = prove(*not_proved, "--seed=3")
+    answer = prove(*not_proved, "--seed=3", runs=True)
     assert answer["answer"] == "unknown"
     assert answer["execution"]["values"] > 10 and not answer["execution"]["counterexamples"]
 
@@ -308,11 +293,11 @@ def test_a_run_does_not_refute_what_is_right(prove, not_proved):
 def test_what_is_not_run_says_why(prove, local, not_proved, tmp_path):
     whole, part = not_proved
     missing = tmp_path / "no.safetensors"
-    answer = prove(whole, part, f"--weights={missing}")
+    answer = prove(whole, part, f"--weights={missing}", runs=True)
     assert answer["answer"] == "unknown"
     assert answer["execution"] == {"not_run": f"expected weights in '{missing}', or --weights"}
 
-    many = prove(whole, changed(part, r'"cp" = 2', '"cp" = 2, "more" = 16'))
+    many = prove(whole, changed(part, r'"cp" = 2', '"cp" = 2, "more" = 16'), runs=True)
     assert many["execution"] == {"not_run": "it is for 32 ranks, of which at most 16 are run"}
 
 
@@ -327,7 +312,7 @@ def test_what_cannot_be_run_in_float64_is_run_as_it_is(prove, local, tmp_path):
         save_file(tensors, weights / "one.safetensors")
         index = {"metadata": {}, "weight_map": {name: "one.safetensors" for name in tensors}}
         (weights / "model.safetensors.index.json").write_text(json.dumps(index))
-        answer = prove(whole, changed(part, r"eps = 1\.0+e-05", "eps = 1.0e-01"), f"--weights={weights}")
+        answer = prove(whole, changed(part, r"eps = 1\.0+e-05", "eps = 1.0e-01"), f"--weights={weights}", runs=True)
         if says:
             assert says in answer["execution"]["not_run"], answer["execution"]
         else:
@@ -336,5 +321,5 @@ def test_what_cannot_be_run_in_float64_is_run_as_it_is(prove, local, tmp_path):
 
 
 def test_without_time_nothing_is_proved(prove, local):
-    answer = prove(*local("gpt_untied", "dp2"), "--time-limit=1e-6")
+    answer = prove(*local("gpt_untied", "dp2"), "--time-limit=1e-6", runs=True)
     assert answer["answer"] == "unknown" and answer["reason"] == "the time limit was reached"

@@ -2,7 +2,6 @@
 device with all of them, for any number of ranks; programs with errors are not."""
 
 import dataclasses
-import json
 import random
 import re
 import subprocess
@@ -10,7 +9,7 @@ import subprocess
 import cleave
 import pytest
 import torch
-from combinations_cover import seed
+from combinations_cover import covered, seed
 from exported_models import MODELS
 from training import ENVIRONMENT
 
@@ -34,21 +33,6 @@ def opt(build_dir):
         )  # fmt: skip
         assert made.returncode == 0, made.stderr
         return output
-
-    return run
-
-
-@pytest.fixture(scope="module")
-def prove(build_dir):
-    def run(whole, part, *options, runs=False):
-        made = subprocess.run(
-            [build_dir / "bin" / "cleave-prove", whole, part, "--json", f"--execute={str(runs).lower()}", *options],
-            capture_output=True, text=True, timeout=300, env=ENVIRONMENT,
-        )  # fmt: skip
-        assert made.returncode in (0, 1, 2), (made.stdout, made.stderr)
-        answer = json.loads(made.stdout)
-        assert made.returncode == {"proved": 0, "refuted": 1, "unknown": 2}[answer["answer"]]
-        return answer
 
     return run
 
@@ -93,13 +77,17 @@ def assert_proved(answer, least=50):
     assert answer["results"] >= least
 
 
-@pytest.mark.parametrize(
-    "passes",
-    [(SYNC,), ("--sync-gradients=axis=dp size=3",), (SYNC, BUCKETS), (SYNC, BUCKETS, CLIP), (SYNC, BUCKETS, SCALE, CLIP),
-     (SYNC, "--partition-joint"), (SYNC, *STAGES), ZERO_BUBBLE, (STAGES[0], SYNC, BUCKETS, SCALE, CLIP, *STAGES[1:])],
-    ids=["sync", "three ranks", "buckets", "clipped", "scaled", "parts", "1f1b", "zbv", "scaled 1f1b"],
+@covered(
+    {
+        "name": ["gpt_untied", "gpt_tied", "llama", "moe"],
+        "passes": {
+            "sync": (SYNC,), "three ranks": (f"{SYNC} size=3",), "buckets": (SYNC, BUCKETS), "clipped": (SYNC, BUCKETS, CLIP),
+            "scaled": (SYNC, BUCKETS, SCALE, CLIP), "parts": (SYNC, "--partition-joint"), "1f1b": (SYNC, *STAGES),
+            "zbv": ZERO_BUBBLE, "scaled 1f1b": (STAGES[0], SYNC, BUCKETS, SCALE, CLIP, *STAGES[1:]),
+        },
+    },
+    strength=1,
 )  # fmt: skip
-@pytest.mark.parametrize("name", ["gpt_untied", "gpt_tied", "llama", "moe"])
 def test_models(programs, prove, name, passes):
     whole, part = programs(name, *passes)
     assert '"dp" = ' in part.read_text() and 'over ["dp"]' in part.read_text()
@@ -196,8 +184,13 @@ def test_state_that_a_loss_depends_on(opt, prove, tmp_path):
     assert all("depends on the microbatches before" in f["relation"] or "depend on" in f["relation"] for f in answer["findings"])
 
 
-@pytest.mark.parametrize("passes", [(SYNC,), (f"{SYNC} size=3",), (SYNC, "--partition-joint")], ids=["sync", "three ranks", "parts"])
-@pytest.mark.parametrize("name", ["gpt_untied", "llama", "moe"])
+@covered(
+    {
+        "name": ["gpt_untied", "llama", "moe"],
+        "passes": {"sync": (SYNC,), "three ranks": (f"{SYNC} size=3",), "parts": (SYNC, "--partition-joint")},
+    },
+    strength=1,
+)  # fmt: skip
 def test_checked(programs, check, name, passes):
     """The second program reads roles by itself."""
     status, said = check(*programs(name, *passes))
@@ -287,8 +280,7 @@ ERRORS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("size", ["?", "3"])
-@pytest.mark.parametrize("error", ERRORS)
+@covered({"error": list(ERRORS), "size": ["?", "3"]}, strength=1)
 def test_errors(programs, prove, opt, tmp_path, error, size):
     whole, part = programs("gpt_untied", SYNC if size == "?" else f"{SYNC} size={size}")
     edit, op, said = ERRORS[error]
@@ -359,15 +351,12 @@ def reduce_too_early(text):
 
 @pytest.mark.parametrize("edit", [reduce_again, reduce_too_early, lambda text: re.sub(r'(train\.bucket.*) over @mesh \["dp"\]', r"\1", text, count=1)],
                          ids=["again", "early", "never"])  # fmt: skip
-def test_errors_of_buckets(programs, prove, tmp_path, edit, build_dir):
+def test_errors_of_buckets(programs, prove, tmp_path, edit):
     whole, part = programs("gpt_untied", SYNC, BUCKETS)
     wrong = tmp_path / "wrong.mlir"
     wrong.write_text(edit(part.read_text()))
     assert wrong.read_text() != part.read_text()
-    made = subprocess.run(
-        [build_dir / "bin" / "cleave-prove", whole, wrong, "--json"], capture_output=True, text=True, timeout=300, env=ENVIRONMENT
-    )
-    answer = json.loads(made.stdout)
+    answer = prove(whole, wrong, runs=True)
     assert answer["findings"]
     if edit is reduce_too_early:
         # A run of it ends with an error.

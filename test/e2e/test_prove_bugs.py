@@ -13,7 +13,6 @@ import placement_cases as cases
 import pytest
 from combinations_cover import run_all, seed
 from exported_models import export_model
-from test_prove import prove  # noqa: F401: a fixture
 from training import ENVIRONMENT
 
 
@@ -51,7 +50,7 @@ def whole(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def programs(build_dir, whole, prove, tmp_path_factory):  # noqa: F811
+def programs(build_dir, whole, prove, tmp_path_factory):
     """GLOBAL, the right local program, which is proved, and the one with the edit."""
     folder = tmp_path_factory.mktemp("bugs")
     made = {}
@@ -80,7 +79,7 @@ def programs(build_dir, whole, prove, tmp_path_factory):  # noqa: F811
             program = opt(program, folder / f"{source.name}.whole.mlir", *source.both)
         if not is_typed and (source.mesh or source.annotate):
             path.write_text(bug_programs.erase(path.read_text()))
-        answer = prove(program, path, "--execute=false")
+        answer = prove(program, path)
         assert answer["answer"] == "proved", answer["findings"][:2]
         return program, path
 
@@ -97,12 +96,12 @@ def programs(build_dir, whole, prove, tmp_path_factory):  # noqa: F811
 
 
 @pytest.mark.parametrize("pair", some(bug_pairs.PAIRS), ids=lambda pair: pair.row)
-def test_known_errors(prove, programs, pair):  # noqa: F811
+def test_known_errors(prove, programs, pair):
     program, right, wrong = programs(pair)
-    options = [] if pair.row in bug_pairs.RUN else ["--execute=false"]
-    answer = prove(program, wrong, *options)
     # Without types it cannot be run.
-    assert answer["answer"] == ("unknown" if "--execute=false" in options else "refuted"), answer
+    runs = pair.row in bug_pairs.RUN
+    answer = prove(program, wrong, runs=runs)
+    assert answer["answer"] == ("refuted" if runs else "unknown"), answer
     finding = answer["findings"][0]
     if pair.row in bug_pairs.FAR:
         assert finding["op"] == bug_pairs.FAR[pair.row], finding
@@ -114,7 +113,7 @@ def test_known_errors(prove, programs, pair):  # noqa: F811
 
 
 @pytest.mark.parametrize("pair", some(bug_pairs.CONTROLS), ids=lambda pair: pair.row)
-def test_controls(prove, programs, pair):  # noqa: F811
+def test_controls(prove, programs, pair):
     program, _, changed = programs(pair)
-    answer = prove(program, changed, "--execute=false")
+    answer = prove(program, changed)
     assert answer["answer"] == "proved", answer["findings"][:2]

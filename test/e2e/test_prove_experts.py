@@ -3,7 +3,6 @@
 A mutant that is proved all the same is run on all ranks, in float64, and equal.
 """
 
-import json
 import random
 import re
 import subprocess
@@ -12,6 +11,8 @@ import pytest
 from cleave import FSDP, DataParallel, ExpertParallel
 from combinations_cover import run_all, seed
 from test_expert_exchange import EXPERTS, REPLICAS, SHARDED, exported, lay_out  # noqa: F401
+
+LIMIT = "--time-limit=20"
 
 # The model, a mesh, the axis of its experts, and the rest of the plan.
 LAYOUTS = {
@@ -24,20 +25,14 @@ LAYOUTS = {
 }
 
 
-def prove(build_dir, path, local, *options):
-    command = [build_dir / "bin/cleave-prove", path, local, "--json", "--execute=false", "--time-limit=20", *options]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_rows_that_ranks_exchange_are_proved(layout, exported, build_dir, tmp_path):  # noqa: F811
+def test_rows_that_ranks_exchange_are_proved(layout, exported, build_dir, prove, tmp_path):  # noqa: F811
     name, mesh, axis, rest = LAYOUTS[layout]
     _, path, _ = exported(name)
     local = lay_out(build_dir, path, mesh, [(EXPERTS, ExpertParallel(axis)), *rest], tmp_path)
     assert "dist.ragged_all_to_all" in local.read_text()
-    status, answer = prove(build_dir, path, local, f"--log={tmp_path / 'log'}")
-    assert status == 0 and "assumptions" not in answer and "note" not in answer, answer
+    answer = prove(path, local, f"--log={tmp_path / 'log'}")
+    assert answer["answer"] == "proved" and "assumptions" not in answer and "note" not in answer, answer
 
 
 # Of experts that are modules scores' gradients go to the parts of all rows in order that ranks have.
@@ -51,15 +46,15 @@ MODULES = {
 
 @pytest.mark.parametrize("name", MODULES)
 @pytest.mark.parametrize("capacity", [1.5, 2])
-def test_exchanged_rows_of_experts_that_are_modules_are_proved(name, capacity, exported, build_dir, tmp_path):  # noqa: F811
+def test_exchanged_rows_of_experts_that_are_modules_are_proved(name, capacity, exported, build_dir, prove, tmp_path):  # noqa: F811
     _, path, _ = exported(name)
     plan = [(MODULES[name], ExpertParallel("dp", capacity)), ("", FSDP("dp"))]
     local = lay_out(build_dir, path, {"dp": 2}, plan, tmp_path)
     text = local.read_text()
     assert "dist.ragged_all_to_all" in text
     # With a capacity of 2 there is room for all rows.
-    status, answer = prove(build_dir, path, local, *["--assume=room-for-rows"] * (capacity < 2))
-    assert status == 0 and ("assumptions" in answer) == (capacity < 2), answer
+    answer = prove(path, local, *["--assume=room-for-rows"] * (capacity < 2))
+    assert answer["answer"] == "proved" and ("assumptions" in answer) == (capacity < 2), answer
     # Rows that come back by another count, and numbers by another room.
     for wrong, other in (
         (r"(ragged_all_to_all\(%\d+), (%\d+), (%\d+)(?=.*train.backward.*-> tensor<(?:16|24)x1x)", r"\1, \3, \2"),
@@ -68,8 +63,8 @@ def test_exchanged_rows_of_experts_that_are_modules_are_proved(name, capacity, e
         changed, count = re.subn(wrong, other, text, count=1)
         assert count == 1
         (tmp_path / "wrong.mlir").write_text(changed)
-        status, answer = prove(build_dir, path, tmp_path / "wrong.mlir", "--assume=room-for-rows")
-        assert status == 2, answer
+        answer = prove(path, tmp_path / "wrong.mlir", "--assume=room-for-rows")
+        assert answer["answer"] == "unknown", answer
 
 
 # Without an exchange ranks gather the rows, and each multiplies its part of them in the experts' order.
@@ -83,21 +78,21 @@ GATHERED = {
 
 
 @pytest.mark.parametrize("layout", GATHERED)
-def test_rows_that_ranks_gather_are_proved(layout, exported, build_dir, tmp_path):  # noqa: F811
+def test_rows_that_ranks_gather_are_proved(layout, exported, build_dir, prove, tmp_path):  # noqa: F811
     name, mesh, plan = GATHERED[layout]
     _, path, _ = exported(name)
     local = lay_out(build_dir, path, mesh, plan, tmp_path)
     text = local.read_text()
     assert "ragged_all_to_all" not in text and "aten.clamp" in text and "aten._grouped_mm" in text
-    status, answer = prove(build_dir, path, local, f"--log={tmp_path / 'log'}")
-    assert status == 0 and "assumptions" not in answer, answer
+    answer = prove(path, local, f"--log={tmp_path / 'log'}")
+    assert answer["answer"] == "proved" and "assumptions" not in answer, answer
     # Groups that end a row too early, and parts that begin too early.
     for wrong in (r"(aten\.clamp\(%\d+, min = 0, max = )(\d+)", r"(aten\.mul_scalar\(%\d+, other = )(\d+)(?=\) : \(tensor<i64)"):
         found = re.search(wrong, text)
         changed = tmp_path / "wrong.mlir"
         changed.write_text(text[: found.start(2)] + str(int(found[2]) - 1) + text[found.end(2) :])
-        status, answer = prove(build_dir, path, changed)
-        assert status == 2, answer
+        answer = prove(path, changed)
+        assert answer["answer"] == "unknown", answer
 
 
 def in_flight(found):
@@ -108,32 +103,32 @@ def in_flight(found):
     return f"{space}%begun_{name} = {begun} -> !dist.future<{made}>\n{space}%{name} = dist.wait %begun_{name} : {made}"
 
 
-def test_stages_of_experts_whose_exchanges_are_in_flight(exported, build_dir, tmp_path):  # noqa: F811
+def test_stages_of_experts_whose_exchanges_are_in_flight(exported, build_dir, prove, tmp_path):  # noqa: F811
     _, path, _ = exported("deepseek_v3")
     stages = ["--outline-stages=count=2 balance=cost recompute=all", "--split-fsdp-collectives"]
     local = lay_out(build_dir, path, {"dp": 4}, [(EXPERTS, ExpertParallel("dp")), ("", FSDP("dp"))], tmp_path, *stages)
     text, count = re.subn(r"(?m)^( *)%(\w+) = (dist\.\w*all_to_all\(.*)$", in_flight, local.read_text())
     assert count > 8
     local.write_text(text)
-    status, answer = prove(build_dir, path, local)
-    assert status == 0, answer
+    answer = prove(path, local)
+    assert answer["answer"] == "proved", answer
 
 
-def test_a_capacity_is_assumed_to_suffice(exported, build_dir, tmp_path):  # noqa: F811
+def test_a_capacity_is_assumed_to_suffice(exported, build_dir, prove, tmp_path):  # noqa: F811
     _, path, _ = exported("deepseek_v3")
     local = lay_out(build_dir, path, {"dp": 2}, [(EXPERTS, ExpertParallel("dp", 1.5)), ("", FSDP("dp"))], tmp_path)
-    status, answer = prove(build_dir, path, local)
-    assert status == 2
+    answer = prove(path, local)
+    assert answer["answer"] == "unknown"
     assert "a rank has room for 48 of the 64 rows that may come to it, and a run in which more do ends" in answer["note"]
-    status, answer = prove(build_dir, path, local, "--assume=room-for-rows")
-    assert status == 0 and answer["assumptions"] == ["room-for-rows"] and "note" not in answer, answer
+    answer = prove(path, local, "--assume=room-for-rows")
+    assert answer["answer"] == "proved" and answer["assumptions"] == ["room-for-rows"] and "note" not in answer, answer
     text = subprocess.run(
         [build_dir / "bin/cleave-prove", path, local, "--assume=room-for-rows", "--execute=false"], capture_output=True, text=True
     ).stdout
     assert re.fullmatch(r"proved: \d+ results, if no rank receives more rows than it has room for\n", text)
 
 
-def test_room_is_assumed_where_an_exchange_needs_it(exported, build_dir, tmp_path):  # noqa: F811
+def test_room_is_assumed_where_an_exchange_needs_it(exported, build_dir, prove, tmp_path):  # noqa: F811
     """Numbers that overflow parts which are smaller than what ranks receive."""
     _, path, _ = exported("deepseek_v3")
     local = lay_out(build_dir, path, {"dp": 2}, [(EXPERTS, ExpertParallel("dp", 1.5)), ("", FSDP("dp"))], tmp_path)
@@ -141,8 +136,8 @@ def test_room_is_assumed_where_an_exchange_needs_it(exported, build_dir, tmp_pat
     smaller = re.sub(r"\bother = 48\b", "other = 40", re.sub(r"\bother = 96\b", "other = 80", text))
     assert smaller.count("other = 40") > 4
     local.write_text(smaller)
-    status, answer = prove(build_dir, path, local, "--assume=room-for-rows")
-    assert status == 2, answer
+    answer = prove(path, local, "--assume=room-for-rows")
+    assert answer["answer"] == "unknown", answer
 
 
 @pytest.fixture(scope="module")
@@ -180,13 +175,13 @@ KNOWN = {
 
 
 @pytest.mark.parametrize("error", KNOWN)
-def test_known_errors_are_not_proved(error, local, build_dir, tmp_path):
+def test_known_errors_are_not_proved(error, local, prove, tmp_path):
     path, _, lines = local
     pattern, replacement = KNOWN[error]
     wrong = tmp_path / "wrong.mlir"
     wrong.write_text("\n".join(change(lines, pattern, replacement)) + "\n")
-    status, answer = prove(build_dir, path, wrong)
-    assert status in (2, 3), answer
+    answer = prove(path, wrong, expect=(2, 3))
+    assert answer["answer"] != "proved", answer
 
 
 def list_mutants(lines):
@@ -221,36 +216,35 @@ def list_mutants(lines):
     return mutants
 
 
-def try_mutants(path, inputs, lines, ranks, build_dir, cleave_run, tmp_path):
-    """Proves some, and runs what is proved: numbers by exit status."""
+def try_mutants(prove, path, inputs, lines, ranks, cleave_run, tmp_path):
+    """Proves some, and runs what is proved: numbers by answer."""
     mutants = list_mutants(lines)
     assert len(mutants) > 400
     tmp_path.mkdir(exist_ok=True)
-    numbers = {0: 0, 2: 0, 3: 0}
+    numbers = {"proved": 0, "unknown": 0, "bad input": 0}
     for i, text in mutants if run_all() else random.Random(seed()).sample(mutants, 24):
         changed = [*lines[:i], text, *lines[i + 1 :]]
         mutant = tmp_path / path.name
         mutant.write_text("\n".join(changed) + "\n")
-        status, answer = prove(build_dir, path, mutant)
-        assert status in numbers, answer
-        numbers[status] += 1
-        if status == 0:
+        answer = prove(path, mutant, LIMIT, expect=(0, 2, 3))["answer"]
+        numbers[answer] += 1
+        if answer == "proved":
             weights = mutant.with_suffix(".safetensors")
             if not weights.exists():
                 weights.symlink_to(path.with_suffix(".safetensors"))
             cleave_run.succeed(
                 mutant, "--ranks", ranks, "--ranks-as", "threads", "--inputs", inputs, "--against", path, "--tolerance", 1e-9
             )
-    assert numbers[2] > numbers[0], numbers
+    assert numbers["unknown"] > numbers["proved"], numbers
 
 
-def test_no_mutant_that_differs_is_proved(local, build_dir, cleave_run, tmp_path):
+def test_no_mutant_that_differs_is_proved(local, prove, cleave_run, tmp_path):
     path, inputs, lines = local
-    try_mutants(path, inputs, lines, 4, build_dir, cleave_run, tmp_path)
+    try_mutants(prove, path, inputs, lines, 4, cleave_run, tmp_path)
 
 
-def test_no_mutant_of_parts_that_differs_is_proved(exported, build_dir, cleave_run, tmp_path):  # noqa: F811
+def test_no_mutant_of_parts_that_differs_is_proved(exported, build_dir, prove, cleave_run, tmp_path):  # noqa: F811
     name, mesh, axis, rest = LAYOUTS["llama4 on 2"]
     _, path, inputs = exported(name)
     made = lay_out(build_dir, path, mesh, [(EXPERTS, ExpertParallel(axis)), *rest], tmp_path)
-    try_mutants(path, inputs, made.read_text().splitlines(), 2, build_dir, cleave_run, tmp_path / "mutants")
+    try_mutants(prove, path, inputs, made.read_text().splitlines(), 2, cleave_run, tmp_path / "mutants")

@@ -2,7 +2,6 @@
 something else is: what is proved is run, in float64."""
 
 import collections
-import json
 import random
 import re
 import subprocess
@@ -32,19 +31,6 @@ def whole(tmp_path_factory):
         return made[name]
 
     return get
-
-
-@pytest.fixture(scope="module")
-def prove(build_dir):
-    def run(whole, part, expect=(0, 2)):
-        result = subprocess.run(
-            [build_dir / "bin" / "cleave-prove", whole, part, "--json", "--execute=false"],
-            capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
-        assert result.returncode in expect, result.stderr
-        return json.loads(result.stdout) if result.returncode in (0, 2) else {"answer": "bad input"}
-
-    return run
 
 
 PIPELINES = [

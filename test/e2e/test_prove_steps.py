@@ -9,7 +9,7 @@ import cleave
 import pytest
 import torch
 from exported_models import MODELS
-from test_prove_batches import CLIP, ERRORS, HALF, REDUCED, SCALE, STAGES, SYNC, ZERO_BUBBLE, opt, programs, prove, replaced  # noqa: F401
+from test_prove_batches import CLIP, ERRORS, HALF, REDUCED, SCALE, STAGES, SYNC, ZERO_BUBBLE, opt, programs, replaced  # noqa: F401
 from training import ENVIRONMENT
 
 

@@ -1,6 +1,5 @@
 """Programs whose ranks hold parts of different sizes, and have functions of their own, are proved; changed ones are not."""
 
-import json
 import random
 import re
 import subprocess
@@ -41,19 +40,6 @@ def programs(build_dir, tmp_path_factory):
         return made[ranks, batch, model]
 
     return get
-
-
-@pytest.fixture(scope="module")
-def prove(build_dir):
-    def run(program, local, *options):
-        result = subprocess.run(
-            [build_dir / "bin" / "cleave-prove", program, local, "--json", "--execute=false", *options],
-            capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
-        assert result.returncode in (0, 2), result.stderr
-        return json.loads(result.stdout)
-
-    return run
 
 
 def agree(build_dir, program, local, ranks, batch):

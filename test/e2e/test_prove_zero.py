@@ -5,7 +5,8 @@ import re
 import subprocess
 
 import pytest
-from test_prove_batches import SYNC, assert_proved, check, opt, prove  # noqa: F401
+from combinations_cover import covered
+from test_prove_batches import SYNC, assert_proved, check, opt  # noqa: F401
 from zero_programs import Zero
 
 
@@ -25,8 +26,7 @@ def zero(model, build_dir, tmp_path):
     return make
 
 
-@pytest.mark.parametrize("level", [1, 2, 3])
-@pytest.mark.parametrize("name, ranks", [("gpt_untied", 2), ("gpt_tied", 4), ("llama", 2), ("moe", 2)])
+@covered({"name, ranks": [("gpt_untied", 2), ("gpt_tied", 4), ("llama", 2), ("moe", 2)], "level": [1, 2, 3]}, strength=1)
 def test_proved(zero, prove, name, ranks, level):  # noqa: F811
     whole, path = zero(name, level, ranks)
     text = path.read_text()

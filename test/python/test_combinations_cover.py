@@ -28,6 +28,28 @@ def test_every_pair_is_there_with_fewer_combinations(monkeypatch):
         assert len(chosen) < len(product())
 
 
+def test_of_a_strength_of_1_every_value_is_there(monkeypatch):
+    monkeypatch.setenv("CLEAVE_TEST_ALL", "0")
+    met = set()
+    for seed in range(40):
+        monkeypatch.setenv("CLEAVE_TEST_SEED", str(seed))
+        chosen = combinations_cover.cover(AXES, strength=1)
+        assert len(chosen) == 4
+        assert {item for each in chosen for item in each.items()} == {item for each in product() for item in each.items()}
+        met |= pairs(chosen)
+    # Days make the pairs.
+    assert met == pairs(product())
+
+
+def test_a_test_is_given_values_under_their_names(monkeypatch):
+    monkeypatch.setenv("CLEAVE_TEST_ALL", "1")
+    axes = {"name, ranks": [("gpt", 2), ("llama", 4)], "passes": {"plain": [], "fused": ["--fuse-kernels"]}, "dtype": [None, ()]}
+    mark = combinations_cover.covered(axes).mark
+    names, cases = mark.args
+    assert names == "name, ranks,passes,dtype" and len(cases) == 8
+    assert dict(zip(mark.kwargs["ids"], cases, strict=True))["llama-4-fused-dtype1"] == ("llama", 4, ["--fuse-kernels"], ())
+
+
 def test_what_is_not_allowed_is_left_out(monkeypatch):
     monkeypatch.setenv("CLEAVE_TEST_ALL", "0")
     allowed = lambda combination: combination["model"] != "resnet" or combination["dtype"] == "f32"
