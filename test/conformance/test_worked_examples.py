@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from combinations_cover import covered
 from conformance.comparison import assert_close
 from conformance.tools import Tools
 
@@ -53,8 +54,7 @@ def check_gradients(tools, program, weights, data, loss_of, ranks):
     return joint
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4])
-@pytest.mark.parametrize("name", BLOCKS)
+@covered({"name": BLOCKS, "ranks": [2, 3, 4]}, strength=1)
 def test_blocks_have_one_ranks_gradients(tools, name, ranks):
     joint = check_gradients(tools, text(name, ranks), *tensors(ranks), one_rank_loss, ranks)
     reduced = len(re.findall(r"dist\.(?:all_reduce|fake_reduce).*train\.backward", joint))

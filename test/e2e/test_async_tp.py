@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 import torch
+from combinations_cover import covered
 
 BATCH, TIME, WIDTH, HIDDEN = 2, 64, 16, 32
 
@@ -58,8 +59,13 @@ def write(ranks, dtype):
     return local(PROGRAM.format(ranks=ranks, part=TIME // ranks, type=dtype, **sizes))
 
 
-@pytest.mark.parametrize("dtype,tolerance", [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-@pytest.mark.parametrize("ranks,options", [(2, ""), (2, "chunks=2"), (4, ""), (4, "chunks=2")])
+@covered(
+    {
+        "ranks,options": [(2, ""), (2, "chunks=2"), (4, ""), (4, "chunks=2")],
+        "dtype,tolerance": [(torch.float64, 1e-10), (torch.float32, 1e-5)],
+    },
+    strength=1,
+)  # fmt: skip
 def test_rings_compute_what_the_collectives_do(
     ranks, options, dtype, tolerance, build_dir, cleave_run, tmp_path
 ):

@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from cleave import testing
+from combinations_cover import covered
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -139,8 +140,7 @@ def forward(tmp_path_factory):
     return get
 
 
-@pytest.mark.parametrize("folds", FOLDS)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+@covered({"case": {case.__name__: case for case in CASES}, "folds": list(FOLDS)}, strength=1)
 def test_gradients_are_those_of_eager_mode(case, folds, forward, build_dir, cleave_run, tmp_path):
     program, inputs, expected = forward(case)
     ours = tmp_path / "joint.mlir"

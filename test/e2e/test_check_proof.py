@@ -11,7 +11,7 @@ import lemma_cases_of_ranks  # noqa: F401
 import lemma_programs
 import placement_cases as cases
 import pytest
-from combinations_cover import seed
+from combinations_cover import covered, seed
 from training import ENVIRONMENT
 
 CHECKED, REJECTED, TRUSTING = range(3)
@@ -67,8 +67,7 @@ def programs(build_dir, model):
     return get
 
 
-@pytest.mark.parametrize("mesh", ["dp2", "fsdp2", "tp2, sequence", "fsdp2 x tp2"])
-@pytest.mark.parametrize("name", ["gpt_untied", "llama"])
+@covered({"name": ["gpt_untied", "llama"], "mesh": ["dp2", "fsdp2", "tp2, sequence", "fsdp2 x tp2"]}, strength=1)
 def test_models_on_meshes(programs, proved, check, tmp_path, name, mesh):
     whole, part = programs(name, mesh)
     log = tmp_path / "proof"

@@ -6,6 +6,7 @@ in with --inject-fault.
 
 import pytest
 import torch
+from combinations_cover import covered
 from safetensors.torch import save_file
 
 PROGRAM = """
@@ -67,8 +68,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["processes", "threads"])
-@pytest.mark.parametrize("name", FAULTS)
+@covered({"name": list(FAULTS), "kind": ["processes", "threads"]}, strength=1)
 def test_one_wrong_bit_is_found(run, name, kind):
     op, rank, expected = FAULTS[name]
     result = run("--check", "replicated", "--ranks-as", kind, "--inject-fault", f"rank={rank},op={op}")

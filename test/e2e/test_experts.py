@@ -17,6 +17,7 @@ import pytest
 import torch
 import torchtitan_models
 from cleave import FSDP, ColwiseParallel, DataParallel, ExpertParallel, Plan, RowwiseParallel, testing
+from combinations_cover import covered
 from safetensors.torch import load_file, save_file
 from training import checkpoint_group
 
@@ -81,8 +82,7 @@ def test_one_rank_computes_what_torchtitan_does(name, exported, cleave_run, tmp_
     assert all(torch.equal(found[tensor], value) for tensor, value in expected.items())
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@covered({"layout": list(LAYOUTS), "name": MODELS}, strength=1)
 def test_ranks_compute_what_one_device_does(name, layout, exported, build_dir, cleave_run, tmp_path):
     mesh, plan, rows, experts = LAYOUTS[layout]
     _, path, inputs = exported(name, torch.float64)
@@ -105,8 +105,7 @@ OWN_TYPES = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("layout", OWN_TYPES)
+@covered({"layout": list(OWN_TYPES), "name": MODELS}, strength=1)
 def test_ranks_compute_in_bfloat16_what_one_device_does(name, layout, exported, build_dir, cleave_run, tmp_path):
     mesh, plan, _, _ = LAYOUTS[layout]
     _, path, inputs = exported(name, torch.float32)

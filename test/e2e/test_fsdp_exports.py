@@ -14,6 +14,7 @@ import float64
 import pytest
 import torch
 from cleave import FSDP, HSDP, ColwiseParallel, Plan, RowwiseParallel
+from combinations_cover import covered
 from exported_models import ALL_MODELS
 from matrix_runs import Tools, difference, on_ranks, placed
 from safetensors.torch import save_file
@@ -204,8 +205,7 @@ LINES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("model", [name for name in MODELS if name != "resnet18"])
-@pytest.mark.parametrize("page", LINES)
+@covered({"page": list(LINES), "model": [name for name in MODELS if name != "resnet18"]}, strength=1)
 def test_pages_pipelines_run_without_a_plan(page, model, exported, lay_out, train, one_device):
     path, data = exported(model, 2)
     local = lay_out(path, page, *LINES[page])

@@ -10,7 +10,7 @@ import placement_cases
 import pytest
 import torch
 from cleave import export_spec, overlap, testing
-from combinations_cover import seed
+from combinations_cover import covered, seed
 from safetensors.torch import save_file
 from training import MODELS, random_batches, save_batches, train
 
@@ -59,8 +59,7 @@ def opt(build_dir):
     return run
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", ["gpt_untied", "llama"])
+@covered({"name": ["gpt_untied", "llama"], "form": list(FORMS)}, strength=1)
 def test_most_of_the_backward_stands_behind_the_first_start(name, form, model, opt, tmp_path):
     before, behind = FORMS[form]
     text = opt(model(name).program, tmp_path / "p.mlir", *before, BUCKETS, *behind).read_text()
@@ -76,8 +75,7 @@ def test_each_stage_starts_early(name, model, opt, tmp_path):
     assert len(found) == 2 and min(found.values()) >= 0.4, found
 
 
-@pytest.mark.parametrize("name", ["gpt_untied", "llama"])
-@pytest.mark.parametrize("mesh", ["dp2", "dp2 x tp2"])
+@covered({"mesh": ["dp2", "dp2 x tp2"], "name": ["gpt_untied", "llama"]}, strength=1)
 def test_a_program_with_placements_starts_early(name, mesh, model, opt, tmp_path):
     placement_cases.plan(name, mesh).write(tmp_path / "plan.json")
     program = opt(

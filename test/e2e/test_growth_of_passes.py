@@ -18,7 +18,7 @@ FEW, FACTOR = 8, 4
 BOUND = 9.4
 # Below this a pass's time at the larger size says nothing, and nobody waits for it.
 SHORT = 0.05
-RUNS = 3
+MOST_RUNS = 27
 # By so much may the smaller time be off, which is the difference of what two processes take that start for 0.07 s each.
 NOISE = 0.005
 
@@ -28,7 +28,7 @@ LLAMA = dataclasses.replace(
 )  # fmt: skip
 
 
-def processor_seconds(command, runs=RUNS):
+def processor_seconds(command, runs):
     """The least of several runs: other work only adds."""
     return min(large_models.run(command)[0][1] for _ in range(runs))
 
@@ -39,12 +39,12 @@ def grows_too_fast(few, many):
 
 def growth(commands, empty=None):
     """Seconds of the commands at both sizes, less those of the empty ones. What seems to grow too fast is measured
-    again, for other work on the machine may have come between the two."""
-    runs = RUNS
+    again and again, for other work on the machine may have come between the two."""
+    runs = 1
     while True:
         empties = [processor_seconds(each, runs) for each in empty] if empty else [0, 0]
         times = [max(processor_seconds(each, runs) - less, 0.0) for each, less in zip(commands, empties)]
-        if not grows_too_fast(*times) or runs > 4 * RUNS:
+        if not grows_too_fast(*times) or runs == MOST_RUNS:
             return times
         runs *= 3
 

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 from budgets import spread_frontier
+from combinations_cover import covered
 from pipelines import MICROBATCHES, schedule_passes
 
 DEVICES = pathlib.Path(__file__).resolve().parents[2] / "examples/devices"
@@ -103,9 +104,13 @@ def count_bytes(shape):
     return count
 
 
-@pytest.mark.parametrize("lowered", [[], LOWER], ids=["plain", "lowered"])
-@pytest.mark.parametrize("split", [[], ["--split-backward"]], ids=["whole", "split"])
-@pytest.mark.parametrize("name", ["gpt_tied", "llama"])
+@covered(
+    {
+        "name": ["gpt_tied", "llama"],
+        "split": {"whole": [], "split": ["--split-backward"]},
+        "lowered": {"plain": [], "lowered": LOWER},
+    }
+)  # fmt: skip
 def test_time_by_bandwidth(name, split, lowered, program, opt, predict):
     _, path = program(name)
     kept = opt(path, *SAVE_ALL, *split, *lowered)
@@ -137,9 +142,13 @@ def test_some_copies_are_hidden(program, opt, predict):
     assert 0 < step["exposed_copies"] < 0.9 * step["copy_seconds"]
 
 
-@pytest.mark.parametrize("lowered", [[], LOWER], ids=["plain", "lowered"])
-@pytest.mark.parametrize("schedule", ["1f1b", "interleaved-1f1b", "zb-h1", "zbv"])
-@pytest.mark.parametrize("name", ["gpt_tied", "llama"])
+@covered(
+    {
+        "name": ["gpt_tied", "llama"],
+        "schedule": ["1f1b", "interleaved-1f1b", "zb-h1", "zbv"],
+        "lowered": {"plain": [], "lowered": LOWER},
+    }
+)  # fmt: skip
 def test_stages(name, schedule, lowered, program, opt, predict, cleave_run):
     _, path = program(name)
     kept = opt(path, *schedule_passes(schedule, 2), *lowered)
@@ -242,8 +251,7 @@ def test_stages_within_a_budget(schedule, program, build_dir, predict, cleave_ru
     assert any(host for _, host in plan)
 
 
-@pytest.mark.parametrize("lowered", [[], LOWER], ids=["plain", "lowered"])
-@pytest.mark.parametrize("schedule", ["1f1b", "interleaved-1f1b", "zb-h1"])
+@covered({"schedule": ["1f1b", "interleaved-1f1b", "zb-h1"], "lowered": {"plain": [], "lowered": LOWER}}, strength=1)
 def test_the_timeline_has_a_row_of_copies(schedule, lowered, program, opt, simulate, cluster, folder):
     _, path = program("llama")
     offloaded = opt(path, *schedule_passes(schedule, 2, more=OFFLOAD), *lowered)

@@ -155,7 +155,7 @@ def launch(how, ranks, arguments):
 
 @pytest.mark.parametrize(
     "case",
-    cover({"ranks": [2, 4], "how": ["processes", "threads", "torchrun itself", *VARIABLES]}),
+    cover({"ranks": [2, 4], "how": ["processes", "threads", "torchrun itself", *VARIABLES]}, strength=1),
     ids=name,
 )
 def test_every_launcher_trains_alike(build_dir, tmp_path, programs, one_rank, case):

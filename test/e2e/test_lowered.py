@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from cleave import FSDP, Plan, testing
+from combinations_cover import covered
 from exported_models import MODELS
 from library_models import LIBRARY_MODELS
 from pipelines import schedule_passes
@@ -63,8 +64,7 @@ def losses_of_steps(build_dir, lower, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("passes", [[], [FUSE]], ids=["unfused", "fused"])
-@pytest.mark.parametrize("name", [*MODELS, *LIBRARY_MODELS])
+@covered({"name": [*MODELS, *LIBRARY_MODELS], "passes": {"unfused": [], "fused": [FUSE]}}, strength=1)
 def test_lowered_computes_what_the_program_does(name, passes, program, lower, example, cleave_run):
     spec, path = program(name)
     _, lowered = lower(path, *passes)
@@ -86,8 +86,13 @@ class Scaled(torch.nn.Module):
         return 0.5 * self.loss(self.linear(x).sigmoid(), y)
 
 
-@pytest.mark.parametrize("reduction", ["sum", "mean"])
-@pytest.mark.parametrize("loss", ["MSELoss", "SmoothL1Loss", "HuberLoss", "BCELoss", "SoftMarginLoss"])
+@covered(
+    {
+        "loss": ["MSELoss", "SmoothL1Loss", "HuberLoss", "BCELoss", "SoftMarginLoss"],
+        "reduction": ["sum", "mean"],
+    },
+    strength=1,
+)  # fmt: skip
 def test_losses_in_planned_memory(loss, reduction, losses_of_steps):
     """In every step: the first one does not write where the plan says, later ones do."""
     torch.manual_seed(0)
@@ -197,8 +202,13 @@ def read_memory(text):
     return float(planned) * UNITS[unit], float(measured) * UNITS[other]
 
 
-@pytest.mark.parametrize("passes", [[], [FUSE]], ids=["unfused", "fused"])
-@pytest.mark.parametrize("name", ["gpt_tied", "gpt_dropout", "llama", "minilm", "moe", "resnet18"])
+@covered(
+    {
+        "name": ["gpt_tied", "gpt_dropout", "llama", "minilm", "moe", "resnet18"],
+        "passes": {"unfused": [], "fused": [FUSE]},
+    },
+    strength=1,
+)  # fmt: skip
 def test_training_in_planned_memory(name, passes, program, lower, data, build_dir, tmp_path):
     _, path = program(name)
     programs = lower(path, *passes)

@@ -7,6 +7,7 @@ import cleave_run  # noqa: F401
 import pytest
 import torch
 from cleave import testing
+from combinations_cover import covered
 from pipelines import MICROBATCHES, schedule_passes
 from safetensors.torch import save_file
 from training import checkpoint_tensors, losses, newest_checkpoint, read_metrics, train
@@ -64,8 +65,13 @@ def same(found, expected):
         assert torch.equal(found[1][key], expected[1][key]), key
 
 
-@pytest.mark.parametrize("passes", [[], ["--fuse-kernels"]], ids=["unfused", "fused"])
-@pytest.mark.parametrize("name", ["gpt_tied", "gpt_dropout", "llama", "moe", "resnet18"])
+@covered(
+    {
+        "name": ["gpt_tied", "gpt_dropout", "llama", "moe", "resnet18"],
+        "passes": {"unfused": [], "fused": ["--fuse-kernels"]},
+    },
+    strength=1,
+)  # fmt: skip
 def test_computes_what_the_program_does(name, passes, program, opt, example, cleave_run):
     spec, path = program(name)
     offloaded = opt(path, SAVE_ALL, OFFLOAD, *passes)
@@ -147,9 +153,13 @@ def test_written_by_hand(policy, build_dir, cleave_run, tmp_path):
         cleave_run.succeed(program, "--against", plain, "--inputs", inputs, "--weights", weights)
 
 
-@pytest.mark.parametrize("lowered", [False, True], ids=["plain", "lowered"])
-@pytest.mark.parametrize("split", [[], ["--split-backward"]], ids=["whole", "split"])
-@pytest.mark.parametrize("name", ["gpt_dropout", "llama", "resnet18"])
+@covered(
+    {
+        "name": ["gpt_dropout", "llama", "resnet18"],
+        "split": {"whole": [], "split": ["--split-backward"]},
+        "lowered": {"plain": False, "lowered": True},
+    }
+)  # fmt: skip
 def test_planned_is_measured(name, split, lowered, program, opt, data, cleave_run, build_dir, tmp_path):
     _, path = program(name)
     kept = opt(path, SAVE_ALL, *split, *[LOWER] * lowered)
@@ -169,9 +179,13 @@ def test_planned_is_measured(name, split, lowered, program, opt, data, cleave_ru
         assert re.search(r"host memory: (.*) planned, \1 measured", found[3])
 
 
-@pytest.mark.parametrize("lowered", [False, True], ids=["plain", "lowered"])
-@pytest.mark.parametrize("schedule", ["1f1b", "interleaved-1f1b", "zb-h1", "zbv"])
-@pytest.mark.parametrize("name", ["gpt_tied", "llama"])
+@covered(
+    {
+        "name": ["gpt_tied", "llama"],
+        "schedule": ["1f1b", "interleaved-1f1b", "zb-h1", "zbv"],
+        "lowered": {"plain": False, "lowered": True},
+    }
+)  # fmt: skip
 def test_by_schedule(name, schedule, lowered, program, opt, data, cleave_run, build_dir, tmp_path):
     _, path = program(name)
     kept = opt(path, *schedule_passes(schedule, 2))

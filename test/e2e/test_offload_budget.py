@@ -8,6 +8,7 @@ import subprocess
 import cleave_run  # noqa: F401
 import pytest
 from budgets import spread_frontier
+from combinations_cover import covered
 from pipelines import write_batch
 
 
@@ -92,8 +93,7 @@ def test_a_smaller_budget_never_has_a_higher_peak(program, budgets):
         previous = chosen
 
 
-@pytest.mark.parametrize("lowered", ["false", "true"])
-@pytest.mark.parametrize("name", ["gpt_dropout", "llama"])
+@covered({"name": ["gpt_dropout", "llama"], "lowered": ["false", "true"]}, strength=1)
 def test_offloading_needs_less(name, lowered, program, budgets):
     """No point of the frontier is lost, and there are budgets that fit with offloading alone."""
     _, path = program(name)

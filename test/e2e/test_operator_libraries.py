@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from cleave import ColwiseParallel, DataParallel, Plan, RowwiseParallel, testing
+from combinations_cover import covered
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
@@ -335,8 +336,7 @@ def bad_program(build_dir, folder, name, *passes):
     return folder / "passed.mlir"
 
 
-@pytest.mark.parametrize("passes", [(), ("--lower-to-exec=target=cpu",)], ids=["exported", "lowered"])
-@pytest.mark.parametrize("name", BROKEN)
+@covered({"name": list(BROKEN), "passes": {"exported": (), "lowered": ("--lower-to-exec=target=cpu",)}}, strength=1)
 def test_a_library_that_breaks_its_word(name, passes, hostile, bad_inputs, build_dir, cleave_run, tmp_path):
     program, dump = bad_program(build_dir, tmp_path, name, *passes), tmp_path / "dump.safetensors"
     error = cleave_run.fail(program, "--inputs", bad_inputs, "--load-library", hostile, "--dump", dump)

@@ -7,6 +7,7 @@ import cleave
 import pytest
 import torch
 from cleave import DataParallel, Plan, testing
+from combinations_cover import covered
 from safetensors.torch import save_file
 from test_operator_libraries import compiled, passed, registered  # noqa: F401
 from torch import nn
@@ -176,9 +177,13 @@ def spec_of(function, dtype=torch.float32):
     return cleave.ExportSpec(Applied(function, dtype), (torch.randn(4, 6, dtype=dtype),), loss=loss, name="applied")
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("passes", [(), ("--lower-to-exec=target=cpu",)], ids=["exported", "lowered"])
-@pytest.mark.parametrize("name", CASES)
+@covered(
+    {
+        "name": list(CASES),
+        "passes": {"exported": (), "lowered": ("--lower-to-exec=target=cpu",)},
+        "dtype": [torch.float32, torch.bfloat16],
+    }
+)  # fmt: skip
 def test_computes_what_eager_mode_does(name, passes, dtype, library, build_dir, cleave_run, tmp_path):
     spec = spec_of(CASES[name], dtype)
     path = cleave.export_spec(spec, tmp_path)

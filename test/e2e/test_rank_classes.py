@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 from cleave import ColwiseParallel, Plan, RowwiseParallel
+from combinations_cover import covered
 
 PLANS = {
     "tp": Plan({"tp": 3}, {"h.*.mlp.c_fc": ColwiseParallel(), "h.*.mlp.c_proj": RowwiseParallel()}),
@@ -44,8 +45,7 @@ def local(model, build_dir, tmp_path_factory):
     return get
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("plan", PLANS)
+@covered({"plan": list(PLANS), "form": list(FORMS)}, strength=1)
 def test_what_partition_makes_is_accepted(plan, form, local, build_dir, cleave_run, tmp_path):
     out = tmp_path / "form.mlir"
     subprocess.run(

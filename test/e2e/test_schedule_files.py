@@ -3,6 +3,7 @@
 import csv
 import re
 import subprocess
+from combinations_cover import covered
 from types import SimpleNamespace
 
 import pytest
@@ -64,8 +65,7 @@ def named(model, pipelines):  # noqa: F811
 CLASSES = {"interleaved-1f1b": "ScheduleInterleaved1F1B", "zbv": "ScheduleZBVZeroBubble"}
 
 
-@pytest.mark.parametrize("schedule", CLASSES)
-@pytest.mark.parametrize("form", ["computations", "lowered"])
+@covered({"form": ["computations", "lowered"], "schedule": list(CLASSES)}, strength=1)
 def test_what_torch_writes_trains(schedule, form, model, named, pipelines, text, cleave_run, tmp_path):  # noqa: F811
     """Bitwise as the schedule of this name; steps, and the sum over stages that clipping needs, are added."""
     order = torch_order(getattr(schedules, CLASSES[schedule]))

@@ -8,6 +8,7 @@ import pytest
 import torch
 import training
 from cleave import testing
+from combinations_cover import covered
 from torch import nn
 from torch.optim import lr_scheduler as schedulers
 
@@ -108,8 +109,7 @@ def test_rates_and_steps_are_pytorchs(build_dir, tmp_path, name, optimizer):
         assert len(training.read_metrics(tmp_path / "m")) == STEPS
 
 
-@pytest.mark.parametrize("name, optimizer", [("CyclicLR", "sgd"), ("OneCycleLR", "adam")])
-@pytest.mark.parametrize("form", ["lowered", "ranks", "stages"])
+@covered({"form": ["lowered", "ranks", "stages"], "name, optimizer": [("CyclicLR", "sgd"), ("OneCycleLR", "adam")]}, strength=1)
 def test_forms_of_the_program(build_dir, tmp_path, name, optimizer, form):
     passes, options = {
         "lowered": (["--lower-to-exec"], []),

@@ -9,6 +9,7 @@ import time
 
 import pytest
 import training
+from combinations_cover import covered
 
 TEXT = "/usr/share/common-licenses/GPL-3"
 ENDLESS = 10**8
@@ -64,8 +65,13 @@ def assert_saved(tmp_path, errors, sent):
     return step
 
 
-@pytest.mark.parametrize("how", ["one", "processes", "threads", "one rank of several", "group"])
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
+@covered(
+    {
+        "sent": {"TERM": signal.SIGTERM, "INT": signal.SIGINT},
+        "how": ["one", "processes", "threads", "one rank of several", "group"],
+    },
+    strength=1,
+)  # fmt: skip
 def test_state_is_saved_first(build_dir, tmp_path, subject, how, sent):
     ranks = [] if how == "one" else ["--ranks", 2, "--ranks-as", "threads" if how == "threads" else "processes"]
     program = subject.for_ranks(build_dir)

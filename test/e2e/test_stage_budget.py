@@ -7,6 +7,7 @@ import subprocess
 import cleave_run  # noqa: F401
 import pytest
 from budgets import spread
+from combinations_cover import covered
 from pipelines import text, write_batch  # noqa: F401
 
 PLANNED = re.compile(r"^rank \d+: peak of a step .* \((\d+) bytes\), of it state .*; recomputed of a microbatch (.*) of traffic$", re.M)
@@ -62,8 +63,7 @@ def peaks(cleave_run, path):
     return [device for device, _ in cleave_run.plan(path)]
 
 
-@pytest.mark.parametrize("schedule", [*SCHEDULES, *HALVES])
-@pytest.mark.parametrize("name", ["llama", "gpt_dropout"])
+@covered({"name": ["llama", "gpt_dropout"], "schedule": [*SCHEDULES, *HALVES]}, strength=1)
 def test_planned_is_what_a_dry_run_says(name, schedule, program, stages, cleave_run):
     _, path = program(name)
     least = stages.least(path, schedule)
@@ -110,8 +110,7 @@ def test_only_ranks_that_do_not_fit_recompute(program, stages):
         assert more == [peak > memory for peak in most]
 
 
-@pytest.mark.parametrize("schedule", [*SCHEDULES, *HALVES])
-@pytest.mark.parametrize("name", ["llama", "gpt_dropout", "moe"])
+@covered({"name": ["llama", "gpt_dropout", "moe"], "schedule": [*SCHEDULES, *HALVES]}, strength=1)
 def test_gradients_are_those_of_saving_everything(name, schedule, program, stages, cleave_run, tmp_path):
     spec, path = program(name)
     everything, _, _ = stages.make(path, schedule, "policy=save-all")

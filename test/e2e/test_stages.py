@@ -8,6 +8,7 @@ import combinations_cover
 import pytest
 import torch
 from cleave import testing
+from combinations_cover import covered
 from exported_models import MODELS
 from safetensors.torch import save_file
 
@@ -56,8 +57,7 @@ def test_stages_compute_what_the_whole_does(name, options, program, outline, exa
 TRAINED = [("gpt_tied", FOUR), ("gpt_untied_dropout", TWO), ("llama", FOUR), ("moe", TWO)]
 
 
-@pytest.mark.parametrize("name,options", TRAINED)
-@pytest.mark.parametrize("split", [(), ("--split-backward",)], ids=["whole", "split"])
+@covered({"split": {"whole": (), "split": ("--split-backward",)}, "name,options": TRAINED}, strength=1)
 def test_training_in_stages_is_training(name, options, split, program, outline, cleave_run,
                                         tmp_path):  # fmt: skip
     """Steps, microbatches, accumulation across stages, dropout and the optimizers, bitwise."""

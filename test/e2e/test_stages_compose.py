@@ -13,6 +13,7 @@ import pytest
 import torch
 import typed_gpt
 from cleave import testing
+from combinations_cover import covered
 from safetensors.torch import load_file, save_file
 from training import checkpoint_group
 
@@ -67,12 +68,17 @@ STEPS = ["--steps", 2, "--microbatches", 2, "--seed", 5]
 
 
 # Data parallelism of real models: what the stages run, and what the whole program does.
-@pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("model,stages,passes", [
-    ("gpt_tied", 4, [SPLIT, SYNC, BUCKETS]),
-    ("gpt_untied_dropout", 2, [SYNC, BUCKETS, OVERLAP]),
-    ("llama", 4, [SPLIT, SYNC, OVERLAP]),
-], ids=["tied-buckets", "dropout-buckets", "llama-overlap"])  # fmt: skip
+@covered(
+    {
+        "model,stages,passes": {
+            "tied-buckets": ("gpt_tied", 4, [SPLIT, SYNC, BUCKETS]),
+            "dropout-buckets": ("gpt_untied_dropout", 2, [SYNC, BUCKETS, OVERLAP]),
+            "llama-overlap": ("llama", 4, [SPLIT, SYNC, OVERLAP]),
+        },
+        "ranks": [1, 2],
+    },
+    strength=1,
+)  # fmt: skip
 def test_stages_of_data_parallel_ranks(
     model, stages, passes, ranks, exported, opt, cleave_run, tmp_path
 ):

@@ -9,6 +9,7 @@ import placement_cases
 import pytest
 import torch
 from cleave import export_spec, testing
+from combinations_cover import covered
 from safetensors.torch import load_file, save_file
 from training import MODELS, run
 
@@ -57,8 +58,7 @@ def agree(build_dir, local, source, inputs, ranks):
     assert compared > gradients > 4
 
 
-@pytest.mark.parametrize("name", ["gpt_untied", "llama"])
-@pytest.mark.parametrize("mesh", ["dp2", "dp2 x tp2"])
+@covered({"mesh": ["dp2", "dp2 x tp2"], "name": ["gpt_untied", "llama"]}, strength=1)
 def test_evaluated_gradients_are_those_of_one_device(name, mesh, placed, build_dir):
     source, local, inputs = placed(name, mesh, "--partition-joint", BUCKETS)
     assert "train.reduce_bucket" in local.read_text()

@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 from cleave import FSDP, ColwiseParallel, Plan, RowwiseParallel
-from combinations_cover import seed
+from combinations_cover import covered, seed
 from test_overlap import random_program
 
 CUDA = "--lower-to-exec=target=cuda chip=sm_90"
@@ -88,8 +88,7 @@ def without_events(text):
             yield "\n".join(line for i, line in enumerate(lines) if i not in (index, waited))
 
 
-@pytest.mark.parametrize("lower", ["--lower-to-exec", CUDA], ids=["cpu", "cuda"])
-@pytest.mark.parametrize("name", CASES)
+@covered({"name": list(CASES), "lower": {"cpu": "--lower-to-exec", "cuda": CUDA}}, strength=1)
 def test_every_event_is_needed(opt, lowered, tmp_path, name, lower):
     text = lowered(name, lower)
     variants = list(without_events(text))

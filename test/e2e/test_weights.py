@@ -12,6 +12,7 @@ import pytest
 import torch
 import training
 from cleave import FSDP, ColwiseParallel, Plan, RowwiseParallel
+from combinations_cover import covered
 from safetensors.torch import load_file, save_file
 from saved_weights import save_sharded
 
@@ -160,8 +161,7 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("form", ["shards", "dcp"])
+@covered({"form": ["shards", "dcp"], "part": list(PARTS)}, strength=1)
 def test_parts(build_dir, tmp_path, large, form, part):
     folder, tensors = large
     box = PARTS[part]

@@ -58,7 +58,7 @@ def exported(tmp_path_factory):
     return get
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def one_thread():
     """Bitwise comparisons take one thread: some sums depend on how they are divided."""
     threads = torch.get_num_threads()

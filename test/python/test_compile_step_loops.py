@@ -11,6 +11,7 @@ import cleave
 import pytest
 import torch
 import torch.nn.functional as F
+from combinations_cover import covered
 from torch.optim import lr_scheduler
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -66,8 +67,7 @@ CYCLES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CYCLES)
-@pytest.mark.parametrize("passes", ["", "--lower-to-exec"])
+@covered({"passes": ["", "--lower-to-exec"], "name": list(CYCLES)}, strength=1)
 def test_schedulers_that_write_momentum(name, passes):
     make_optimizer, make_scheduler = CYCLES[name]
     model, reference = pair()

@@ -12,6 +12,7 @@ import pytest
 import scaler_ranks
 import torch
 import torch.nn.functional as F
+from combinations_cover import covered
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -66,8 +67,7 @@ OPTIMIZERS = {
 SCALES = {"adamw": 2.0**19, "sgd": 2.0**12, "adam, traced": 2.0**19}
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.parametrize("clip_norm", [None, 0.5])
+@covered({"clip_norm": [None, 0.5], "name": list(OPTIMIZERS)}, strength=1)
 def test_steps_are_those_of_a_scaler_in_eager_mode(name, clip_norm):
     """Some are skipped, the first too where the scale is large; it shrinks and grows. Batches of three sizes have programs."""
     (model, optimizer, scaler), twin = pair(OPTIMIZERS[name], init_scale=SCALES[name], growth_interval=2)

@@ -4,6 +4,7 @@ import cleave_path  # noqa: F401
 import cleave.testing
 import pytest
 import torch
+from combinations_cover import covered
 from exported_models import MODELS
 from interpreter import role_name
 from library_models import LIBRARY_MODELS
@@ -32,8 +33,7 @@ def test_microbatch_is_eager_bitwise(exported, name):
     assert "loss" in expected and len(expected) > 10
 
 
-@pytest.mark.parametrize("mode", ["forward", "loss"])
-@pytest.mark.parametrize("name", ["gpt_dropout", "gpt_autocast", "moe", "llama", "resnet18"])
+@covered({"name": ["gpt_dropout", "gpt_autocast", "moe", "llama", "resnet18"], "mode": ["forward", "loss"]}, strength=1)
 def test_forward_is_eager_bitwise(exported, name, mode):
     model = exported(name, mode)
     inputs = cleave.testing.example_inputs(model.spec)

@@ -14,6 +14,7 @@ import torchtitan_models
 from cleave import testing
 from cleave.export import patches
 from cleave.export.patch import source_digest
+from combinations_cover import covered, part_of_today
 from exported_models import microbatch_values
 from interpreter import Interpreter
 from safetensors.torch import load_file, save_file
@@ -81,7 +82,7 @@ def make(name, length=8):
 
 
 # With 4 tokens some of 8 experts are chosen by none.
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", part_of_today(list(MODELS), 4))
 def test_a_replacement_computes_what_the_block_does(tmp_path, name):
     spec = make(name, 2 if name == "few tokens" else 8)
     kinds = {type(m): type(m).forward for m in spec.module.modules()}
@@ -129,8 +130,7 @@ MASKED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("padding", [0, 3], ids=["all", "padded"])
-@pytest.mark.parametrize("family", MASKED)
+@covered({"family": list(MASKED), "padding": {"all": 0, "padded": 3}}, strength=1)
 def test_masks_that_may_hide_nothing(tmp_path, family, padding):
     """Models that ask for that leave the mask out; the program, for which it is data, multiplies by ones."""
     import transformers
@@ -359,7 +359,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", part_of_today(list(OTHERS)))
 def test_other_models_are_eager_mode_bit_for_bit(tmp_path, name):
     spec = dataclasses.replace(other_models.make(name), mode="joint", optimizer=None)
     with pytest.warns(cleave.ExportNote, match=OTHERS[name]):
