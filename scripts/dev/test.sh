@@ -91,8 +91,10 @@ test_lit() {
 }
 
 test_python() {
-  suite python "export, execution and training (pytest)" "$venv/bin/python" -m pytest -q -n "$jobs" \
-    -p no:cacheprovider --durations=40 "${paths[@]}"
+  # A test waits a third of its time, for files and for ranks that wait for each other. What tests of a file share is
+  # made once if one worker runs them all.
+  suite python "export, execution and training (pytest)" "$venv/bin/python" -m pytest -q \
+    -n "${CLEAVE_JOBS:-$((jobs + (jobs + 1) / 2))}" --dist loadfile -p no:cacheprovider --durations=40 "${paths[@]}"
 }
 
 test_install() {

@@ -135,7 +135,7 @@ COVER = [("fourier", form) for form in FORMS] + [
 
 
 @pytest.mark.parametrize(
-    ("name", "form"), list(product(complex_models.MODELS, FORMS)) if combinations_cover.run_all() else COVER
+    ("name", "form"), list(product(complex_models.MODELS, FORMS)) if combinations_cover.run_all() else combinations_cover.part_of_today(COVER)
 )
 def test_forms(name, form, exported, build_dir, cleave_run, tmp_path):
     """Two steps of training in float64, as one rank trains the exported program."""

@@ -8,7 +8,7 @@ import subprocess
 import cleave_run  # noqa: F401
 import pytest
 from budgets import spread_frontier
-from combinations_cover import covered
+from combinations_cover import covered, part_of_today
 from pipelines import write_batch
 
 
@@ -48,7 +48,7 @@ def budgets(build_dir, tmp_path_factory):
     return Budgets(build_dir, tmp_path_factory.mktemp("budgets"))
 
 
-@pytest.mark.parametrize("name", ["gpt_dropout", "llama", "moe", "resnet18"])
+@pytest.mark.parametrize("name", part_of_today(["gpt_dropout", "llama", "moe", "resnet18"]))
 def test_gradients_are_those_of_the_joint_graph(name, program, budgets, example, cleave_run):
     spec, path = program(name)
     _, whole = budgets(path, "1TiB")

@@ -5,6 +5,7 @@ import cleave
 import pytest
 import torch
 from cleave.export import ExportSpec
+from combinations_cover import part_of_today
 from test_optimizers import STEPS, compare
 from torch import nn, optim
 
@@ -77,7 +78,7 @@ def make_optimizers(module, kind, common, options):
     return [kind(pair, **common | each) for *pair, each in zip(module.matrices, module.vectors, options)]
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", part_of_today(list(OPTIONS)))
 def test_each_option_bit_for_bit(build_dir, tmp_path, name):
     kind, common, options = OPTIONS[name]
     torch.manual_seed(0)

@@ -7,6 +7,7 @@ import pytest
 import torch
 import training
 from cleave import FSDP, ColwiseParallel, Plan, RowwiseParallel, testing
+from combinations_cover import part_of_today
 from own_optimizers import Grouped, Lion, Lookahead, Numbers
 from test_optimizers import OPTIMIZERS, STEPS, make_spec
 from torch import nn, optim
@@ -52,7 +53,7 @@ def continue_in_eager_mode(spec, run, batches):
     return losses, going.module, optimizers
 
 
-@pytest.mark.parametrize("name", [*OPTIMIZERS, *FUSED, *OWN])
+@pytest.mark.parametrize("name", part_of_today([*OPTIMIZERS, *FUSED, *OWN], 3))
 def test_eager_mode_continues_bit_for_bit(build_dir, tmp_path, name):
     spec = make_spec((OPTIMIZERS | FUSED | OWN)[name], name)
     batches = run_half(build_dir, tmp_path, spec)

@@ -3,21 +3,15 @@
 import json
 
 import combinations_cover
-import pytest
 import training
 from pipelines import CHUNKED, SPLIT, check_sequence, pipelines, schedule_passes, text  # noqa: F401
 
 BUILDERS = ["gpipe", "1f1b"] + sorted(SPLIT | CHUNKED)
 
 
-def cases():
-    """Every builder on 2 and on 4 ranks; 20 steps of each with CLEAVE_TEST_ALL."""
-    return [(name, ranks) for name in BUILDERS for ranks in (2, 4)]
-
-
-@pytest.mark.parametrize("schedule,ranks", cases())
+@combinations_cover.covered({"schedule": BUILDERS, "ranks": [2, 4]}, strength=1)
 def test_every_schedule_trains(schedule, ranks, model, pipelines, text, cleave_run, tmp_path):  # noqa: F811
-    """Tied weights, AdamW, and microbatches accumulated in order: the same bits as one rank's."""
+    """Tied weights, AdamW, and microbatches accumulated in order: the same bits as one rank's; 20 steps with CLEAVE_TEST_ALL."""
     source = model("gpt_tied").program
     path = pipelines.schedule(source, schedule, ranks, microbatches=8)
     steps = 20 if combinations_cover.run_all() else 2
