@@ -54,14 +54,14 @@ def one_rank(exported, build_dir):
 
 
 # Ranks, what is fixed, and the capacity. With one of 2, two ranks have room for all rows.
-CASES = [
+CASES = part_of_today([
     (2, "ep=2", 2),
     (4, "dp=2,ep=2,parameters=zero1", 2),
     (4, "dp=2,ep=2,parameters=fsdp-once", 2),
     (4, "ep=2,pp=2,parameters=fsdp,schedule=1f1b", None),
     (4, "ep=4,parameters=zero1", None),
     (4, "ep=2,pp=2,schedule=zb-h1", 2),
-]
+])  # fmt: skip
 
 
 @pytest.mark.parametrize("ranks,fixed,capacity", CASES, ids=[f"{ranks}-{fixed}" for ranks, fixed, _ in CASES])
@@ -104,15 +104,15 @@ def test_layers_of_several_kinds(exported, tool):
     layers, of those with experts and of both take what follows from those with few layers."""
     program, _ = exported("deepseek_v3_deep", BATCH)
     usual = ("--time-limit=100", "--confirm", "--seed=3", "--expert-capacity=1.5")
-    cases = ((4, "pp=4", 6), (8, "pp=4,ep=2", 6), (8, "pp=4,dp=2", 4), (4, "pp=2,ep=2", 6), (2, "pp=1,ep=2", 4),
-             (8, "pp=2,dp=4,parameters=fsdp", 8))  # fmt: skip
-    for ranks, fixed, count in cases:
+    cases = [(4, "pp=4", 6), (8, "pp=4,ep=2", 6), (8, "pp=4,dp=2", 4), (4, "pp=2,ep=2", 6), (2, "pp=1,ep=2", 4),
+             (8, "pp=2,dp=4,parameters=fsdp", 8)]  # fmt: skip
+    for ranks, fixed, count in part_of_today(cases):
         done = tool(program, ranks, *usual, f"--fix={fixed}", f"--sample={count}")
         assert done.returncode == 0, done.stderr
         assert f"sample: {count} random plans take at least " in done.stderr
 
 
-@pytest.mark.parametrize("ranks,capacity", part_of_today([(2, 1.25), (4, 1.5), (2, None), (4, None)]))
+@pytest.mark.parametrize("ranks,capacity", part_of_today([(2, 1.25), (4, 1.5), (4, None), (2, None)]))
 def test_search_equals_brute_force(exported, find, ranks, capacity):
     program, _ = exported("deepseek_v3_deep", BATCH)
     options = [f"--expert-capacity={capacity}"] if capacity else []

@@ -51,7 +51,7 @@ def test_executed_kernels_compute_what_programs_mean(name, build_dir, fused):
     assert len(equal) + len(left_out) == len(lines)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", combinations_cover.part_of_today(list(MODELS)))
 def test_kernels_assemble_without_spills(name, build_dir, fused):
     """No register is spilled, and what a block takes fits a multiprocessor of any chip."""
     lines = [line for line in run(build_dir, fused(name), "resources") if "registers" in line]

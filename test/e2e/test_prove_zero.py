@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import pytest
-from combinations_cover import covered
+from combinations_cover import covered, part_of_today
 from test_prove_batches import SYNC, assert_proved, check, opt  # noqa: F401
 from zero_programs import Zero
 
@@ -77,7 +77,7 @@ ERRORS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("error, level", [(error, level) for error in ERRORS for level in ERRORS[error][3]])
+@pytest.mark.parametrize("error, level", part_of_today([(error, level) for error in ERRORS for level in ERRORS[error][3]]))
 def test_errors(zero, prove, tmp_path, error, level):  # noqa: F811
     whole, path = zero("gpt_untied", level)
     old, new, ops, _ = ERRORS[error]

@@ -1,7 +1,7 @@
 """Runs a script on ranks of this machine, as torchrun does: `forked_ranks.py RANKS SCRIPT ARGUMENTS...`.
 
 The ranks are forks of a process that has imported what takes seconds in each of torchrun's. Where one fails the others are
-ended, and the exit status is 1. test_python_page.py and test_cluster_examples.py are under torchrun itself.
+ended, and the exit status is 1. The tutorial and test_cluster_examples.py are under torchrun itself.
 """
 
 import os

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import cleave_path
+import forked_ranks
 import pytest
 
 PAGE = cleave_path.SOURCE / "docs" / "python.md"
@@ -55,9 +56,7 @@ torch.distributed.destroy_process_group()
 """
     script = tmp_path / "ways.py"
     script.write_text(code + check)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", script]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    ran = forked_ranks.run(ranks, script, environment={"OMP_NUM_THREADS": "1"})
     assert ran.returncode == 0, ran.stderr[-4000:]
 
 

@@ -9,6 +9,7 @@ import cleave_path  # noqa: F401
 import cleave
 import pytest
 import torch
+from combinations_cover import covered
 from exported_models import export_and_compare
 from library_models import LIBRARY_MODELS
 from safetensors.torch import load_file, save_file
@@ -33,8 +34,7 @@ def on_meta(tensor):
     return nn.Parameter(made) if isinstance(tensor, nn.Parameter) else made
 
 
-@pytest.mark.parametrize("device", ["meta", "fake"])
-@pytest.mark.parametrize("name", ["t5", "opt"])
+@covered({"name": ["t5", "opt"], "device": ["meta", "fake"]}, strength=1)
 def test_the_program_is_that_of_the_module_with_weights(tmp_path, name, device):
     make = on_meta if device == "meta" else FakeTensorMode().from_tensor
     spec = dataclasses.replace(LIBRARY_MODELS[name](), optimizer=None)
