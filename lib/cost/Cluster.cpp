@@ -234,6 +234,7 @@ Cluster Library::make(const Nodes &cluster) const {
   const Device *device = lookUpDevice(cluster.device);
   Cluster result;
   result.name = cluster.name;
+  result.file = cluster.file;
   result.device = *device;
   result.error = cluster.error;
   if (cluster.hostMemory > 0)

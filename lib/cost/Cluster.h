@@ -38,6 +38,8 @@ struct Level {
 /// What a run is on.
 struct Cluster {
   std::string name;
+  /// That describes it; empty for a nominal one.
+  std::string file;
   Device device;
   /// From the inside: devices of a node, then nodes of a network.
   std::vector<Level> levels;

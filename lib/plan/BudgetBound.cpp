@@ -21,7 +21,7 @@ using schedule::ActionKind;
 static constexpr double forEver = std::numeric_limits<double>::infinity();
 
 BudgetBound::BudgetBound(const Space &space, const cost::Cluster &cluster, const Shape &shape,
-                         const LayerTimes &times, LayerCurves known)
+                         const LayerTimes &times, LayerCurves known, bool offloads)
     : space(space), cluster(cluster), shape(shape), curves(std::move(known)),
       microbatches(double(space.programs[shape.layout.program].microbatches)) {
   this->shape.recompute = Recompute::Budget;
@@ -46,6 +46,14 @@ BudgetBound::BudgetBound(const Space &space, const cost::Cluster &cluster, const
     stage.passedBytes = curves.passedBytes * (double(begin > 0) - double(end < layers));
     begin = end;
   }
+  if (!offloads) {
+    means.push_back({1, forEver});
+    return;
+  }
+  // Out and back.
+  const double copies = cost::timeOfHostCopy(cluster.device, 2);
+  for (double ratio = 1.0 / 64; ratio <= 16; ratio *= 2)
+    means.push_back({1 / (1 + ratio), ratio * copies});
 }
 
 double BudgetBound::Stage::at(double price) const {
@@ -56,19 +64,25 @@ double BudgetBound::Stage::at(double price) const {
 }
 
 /// Seconds that backwards of one microbatch recompute at the least, in stages whose saved bytes,
-/// times these weights, have `room` together. No end where that is too little.
-double BudgetBound::leastRecomputed(llvm::ArrayRef<Weight> weights, double room) const {
+/// times these weights, have `room` together; with what they offload at the mean's price. No end
+/// where that is too little.
+double BudgetBound::leastRecomputed(llvm::ArrayRef<Weight> weights, double room,
+                                    const Mean &mean) const {
+  const bool offloads = !std::isinf(mean.price);
   double least = 0, highest = 0;
   for (auto [stage, weight] : weights) {
     least += weight * stages[stage].passedBytes;
     for (auto [curve, count] : stages[stage].curves) {
       least += weight * count * curve->getLeastBytes();
       if (weight > 0)
-        highest = std::max(highest, curve->getHighestPrice() / weight);
+        highest = std::max(highest, (offloads ? mean.price : curve->getHighestPrice()) / weight);
     }
   }
-  if (least > room * (1 + rounding))
+  // All may be offloaded, but what is there anyway; less than a byte is rounding.
+  if (offloads ? room < -0.5 : least > room * (1 + rounding))
     return forEver;
+  if (offloads)
+    room = std::max(room, 0.0);
   if (highest == 0)
     return 0;
   // By the price of the room: a lower bound at any price, concave, so that it has one summit.
@@ -76,7 +90,7 @@ double BudgetBound::leastRecomputed(llvm::ArrayRef<Weight> weights, double room)
     const double price = highest * std::exp2(logarithm);
     double sum = -price * room;
     for (auto [stage, weight] : weights)
-      sum += stages[stage].at(price * weight);
+      sum += stages[stage].at(std::min(price * weight, mean.price));
     return sum;
   };
   constexpr unsigned steps = 24;
@@ -110,7 +124,7 @@ double BudgetBound::timeKernels(llvm::ArrayRef<unsigned> list, double recomputed
   return sum.seconds();
 }
 
-double BudgetBound::boundAll(double room) const {
+double BudgetBound::boundAll(double room, const Mean &mean) const {
   const auto ranks = double(shape.layout.pipeline);
   std::vector<unsigned> all(stages.size());
   std::iota(all.begin(), all.end(), 0);
@@ -126,13 +140,14 @@ double BudgetBound::boundAll(double room) const {
   auto timeWith = [&](double recomputed) {
     KernelTime sum = kernels;
     sum.device += recomputed;
-    return microbatches / ranks * std::max(sum.seconds(), forwards + timeKernels(all, recomputed));
+    return mean.share * microbatches / ranks *
+           std::max(sum.seconds(), forwards + timeKernels(all, recomputed));
   };
   // Each stage keeps one microbatch when the last stage's first forward ends.
   std::vector<Weight> once, resident(stages.size());
   for (unsigned stage : all)
     once.push_back({stage, 1});
-  const double always = leastRecomputed(once, room);
+  const double always = leastRecomputed(once, room, mean);
   // Bytes times seconds for which they are there, as in boundResidence.
   double later = 0;
   for (unsigned stage : llvm::reverse(all)) {
@@ -145,12 +160,12 @@ double BudgetBound::boundAll(double room) const {
   if (std::isinf(low))
     return forEver;
   auto timeIn = [&](double step) {
-    return timeWith(std::max(always, leastRecomputed(resident, step * room / microbatches)));
+    return timeWith(std::max(always, leastRecomputed(resident, step * room / microbatches, mean)));
   };
   // What has to be recomputed falls as the step grows: the shortest step is where both meet.
   double high = timeIn(low);
   if (high <= low)
-    return finish(low);
+    return low;
   constexpr unsigned halvings = 16;
   double step = low;
   for (; std::isinf(high); high = timeIn(step))
@@ -160,7 +175,14 @@ double BudgetBound::boundAll(double room) const {
     const double middle = (low + high) / 2;
     (timeIn(middle) > middle ? low : high) = middle;
   }
-  return finish(low);
+  return low;
+}
+
+double BudgetBound::boundAll(double room) const {
+  double most = 0;
+  for (const Mean &mean : means)
+    most = std::max(most, boundAll(room, mean));
+  return finish(most);
 }
 
 /// Of each stage of a rank, how many microbatches keep what they save, where that is most.
@@ -246,29 +268,35 @@ double BudgetBound::boundSchedule(const std::string &name, const StageTable &tab
   if (order->numRanks() > 1 && llvm::any_of(table.gathered, [](double bytes) { return bytes > 0; }))
     llvm::cantFail(schedule::addUnshards(gathering));
   // Of a rank with one stage it is known which one recomputes, of a backward in one piece when.
-  const bool isKnown = stages.size() == order->numRanks() && !shape.splitsBackward;
+  const bool isKnown =
+      stages.size() == order->numRanks() && !shape.splitsBackward && std::isinf(means[0].price);
   for (unsigned rank = 0; rank < order->numRanks(); ++rank) {
     std::vector<unsigned> list = order->topology.stagesOf(rank);
+    const std::vector<Weight> inFlight = countInFlight(*order, rank);
     double room = memory - simulate::measureGathered(gathering, rank, table.gathered);
-    double forwards = 0, backwards = 0;
+    double forwards = 0, gradients = 0;
     KernelTime kernels;
     for (unsigned stage : list) {
       room -= table.held[stage];
       forwards += known.of(stage).forward;
-      backwards += known.of(stage).fullBackward();
+      gradients += known.of(stage).fullBackward();
       kernels += stages[stage].times.all;
     }
-    const double recomputed = leastRecomputed(countInFlight(*order, rank), room);
-    if (std::isinf(recomputed))
-      return forEver;
-    kernels.device += recomputed;
-    backwards = std::max(backwards, timeKernels(list, recomputed));
     // All backwards come after the first: what ran before that is over by then.
-    const double start = std::max(starts[rank], 0.0);
-    least = std::max({least, microbatches * std::max(kernels.seconds(), forwards + backwards),
-                      start + timeLateForwards(*order, rank, known) + microbatches * backwards});
-    if (isKnown)
-      known.stages[list.front()].backward = backwards;
+    const double start = std::max(starts[rank], 0.0) + timeLateForwards(*order, rank, known);
+    for (const Mean &mean : means) {
+      const double recomputed = leastRecomputed(inFlight, room, mean);
+      if (std::isinf(recomputed))
+        return forEver;
+      KernelTime all = kernels;
+      all.device += recomputed;
+      const double backwards = std::max(gradients, timeKernels(list, recomputed));
+      least = std::max({least,
+                        mean.share * microbatches * std::max(all.seconds(), forwards + backwards),
+                        mean.share * (start + microbatches * backwards)});
+      if (isKnown)
+        known.stages[list.front()].backward = backwards;
+    }
   }
   if (isKnown)
     least = std::max(least, llvm::cantFail(boundOrder(known, *order)));

@@ -26,9 +26,10 @@ struct LayerCurves {
 /// Bounds of one cut, whatever its backwards recompute.
 class BudgetBound {
 public:
-  /// `times`: what the layers take that recompute nothing.
+  /// `times`: what the layers take that recompute nothing. `offloads`: whether saved values may
+  /// wait in the host's memory, which has room for all.
   BudgetBound(const Space &space, const cost::Cluster &cluster, const Shape &shape,
-              const LayerTimes &times, LayerCurves curves);
+              const LayerTimes &times, LayerCurves curves, bool offloads = false);
 
   /// The shortest step of any schedule, in seconds. `room`: bytes that all ranks of the pipeline
   /// together have for what microbatches keep.
@@ -51,7 +52,13 @@ private:
   };
   /// A stage, and how often what it saves of a microbatch counts.
   using Weight = std::pair<unsigned, double>;
-  double leastRecomputed(llvm::ArrayRef<Weight> weights, double room) const;
+  /// A mean of what kernels take, of which it is this share, and of what copies to the host take.
+  /// In it a saved byte costs no more than `price`, for which it may as well be offloaded.
+  struct Mean {
+    double share, price;
+  };
+  double leastRecomputed(llvm::ArrayRef<Weight> weights, double room, const Mean &mean) const;
+  double boundAll(double room, const Mean &mean) const;
   double timeKernels(llvm::ArrayRef<unsigned> list, double recomputed) const;
   simulate::CostTable mergeCosts(const simulate::CostTable &samples) const;
   std::vector<Weight> countInFlight(const schedule::Schedule &order, unsigned rank) const;
@@ -62,6 +69,8 @@ private:
   Shape shape;
   LayerCurves curves;
   double microbatches;
+  /// No mean bounds more than the step. A single one, of kernels alone, where nothing is offloaded.
+  std::vector<Mean> means;
   std::vector<Stage> stages;
   simulate::CostTable costs; ///< seconds
 };

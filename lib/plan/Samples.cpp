@@ -47,8 +47,8 @@ describe(const cost::Cluster &cluster, const simulate::ProgramWork &work,
 std::vector<StageSample> cleave::plan::describeStages(const cost::Cluster &cluster,
                                                       const simulate::ProgramWork &work) {
   return describe(cluster, work, [](const simulate::FunctionTime &time) {
-    return KernelTime{std::accumulate(time.exposed.begin(), time.exposed.end(), time.compute),
-                      time.host};
+    const double waited = std::accumulate(time.exposed.begin(), time.exposed.end(), 0.0);
+    return KernelTime{time.compute + waited + time.exposedCopies, time.host};
   });
 }
 

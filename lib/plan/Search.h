@@ -96,6 +96,8 @@ struct SearchOptions {
   bool isExhaustive = false;
   /// Of how many plans at the most recomputation by a budget is tried.
   unsigned numBudgets = 0;
+  /// Whether budgets that offload to the host are tried, too.
+  bool offloads = false;
   const solve::Timer *timer = nullptr;
   /// Called with each better plan; until one fits, with each that needs less memory.
   std::function<void(const Candidate &)> report;
@@ -184,11 +186,11 @@ private:
   bool triesBudgets() const;
   void searchBudgets();
   PlanBound measure(const Plan &plan);
-  std::vector<double> guessBudgets(Shape shape);
+  std::vector<double> guessBudgets(Shape shape, bool offloads);
   double boundBudget(const Entry &entry, const Shape &shape) const;
-  std::optional<BudgetBound> getBudgetBound(const Entry &entry, const Shape &shape);
-  double boundBudgetStages(Entry &entry, const Shape &shape);
-  std::vector<double> boundBudgetSchedules(const Entry &entry, const Shape &shape);
+  std::optional<BudgetBound> getBudgetBound(const Entry &entry, const Shape &shape, bool offloads);
+  double boundBudgetStages(Entry &entry, const Shape &shape, bool offloads);
+  std::vector<double> boundBudgetSchedules(const Entry &entry, const Shape &shape, bool offloads);
   const StageSamples *sampleBudgets(const Entry &entry, const Shape &shape);
   void checkBudget(const Candidate &candidate, const simulate::ProgramWork &work);
   void checkBudgetStages(llvm::StringRef name, const Shape &shape, const StageSamples &samples,

@@ -24,21 +24,22 @@ double Search::boundBudget(const Entry &entry, const Shape &shape) const {
 }
 
 /// None where nothing is known of its layers.
-std::optional<BudgetBound> Search::getBudgetBound(const Entry &entry, const Shape &shape) {
+std::optional<BudgetBound> Search::getBudgetBound(const Entry &entry, const Shape &shape,
+                                                  bool offloads) {
   const std::optional<LayerTimes> &times = entry.times ? entry.times : entry.undivided;
   if (!times || times->forward.empty())
     return std::nullopt;
   LayerCurves curves = programs.drawCurves(shape.layout);
   if (curves.layers.empty())
     return std::nullopt;
-  return BudgetBound(space, cluster, shape, *times, std::move(curves));
+  return BudgetBound(space, cluster, shape, *times, std::move(curves), offloads);
 }
 
 /// The same within the memory.
-double Search::boundBudgetStages(Entry &entry, const Shape &shape) {
+double Search::boundBudgetStages(Entry &entry, const Shape &shape, bool offloads) {
   raiseUndivided(entry);
   double bound = boundBudget(entry, shape);
-  if (auto stages = getBudgetBound(entry, shape))
+  if (auto stages = getBudgetBound(entry, shape, offloads))
     bound = std::max(bound, stages->boundAll(findRoom(shape.layout)));
   return bound;
 }
@@ -49,8 +50,9 @@ const StageSamples *Search::sampleBudgets(const Entry &entry, const Shape &shape
 }
 
 /// The same of each schedule; empty where nothing more is known of them.
-std::vector<double> Search::boundBudgetSchedules(const Entry &entry, const Shape &shape) {
-  auto stages = getBudgetBound(entry, shape);
+std::vector<double> Search::boundBudgetSchedules(const Entry &entry, const Shape &shape,
+                                                 bool offloads) {
+  auto stages = getBudgetBound(entry, shape, offloads);
   const StageSamples *samples = stages ? sampleBudgets(entry, shape) : nullptr;
   auto table = samples ? tabulateStages(space, cluster, shape, *samples) : std::nullopt;
   if (!table)
@@ -70,8 +72,9 @@ void Search::checkBudget(const Candidate &candidate, const simulate::ProgramWork
   const std::string name =
       llvm::formatv("{0} with a budget and {1} pp={2}", candidate.plan.schedule,
                     describe(shape.layout), shape.layout.pipeline);
-  double bound = boundBudgetStages(*entry, shape);
-  std::vector<double> bounds = boundBudgetSchedules(*entry, shape);
+  const bool offloads = candidate.plan.offloads;
+  double bound = boundBudgetStages(*entry, shape, offloads);
+  std::vector<double> bounds = boundBudgetSchedules(*entry, shape, offloads);
   if (!bounds.empty())
     for (auto [schedule, found] : llvm::zip_equal(space.listSchedules(shape), bounds))
       if (schedule == candidate.plan.schedule)
@@ -153,9 +156,11 @@ private:
       return item;
     }
     if (item.next != Step::Schedules)
-      item.bound = std::max(item.bound, search.boundBudgetStages(*item.entry, item.shape));
+      item.bound = std::max(
+          item.bound, search.boundBudgetStages(*item.entry, item.shape, search.options.offloads));
     if (item.next != Step::Stages) {
-      std::vector<double> bounds = search.boundBudgetSchedules(*item.entry, item.shape);
+      std::vector<double> bounds =
+          search.boundBudgetSchedules(*item.entry, item.shape, search.options.offloads);
       if (!bounds.empty())
         item.bound = std::max(item.bound, *std::min_element(bounds.begin(), bounds.end()));
     }

@@ -42,6 +42,18 @@ static double interpolate(llvm::ArrayRef<PlanBound> ways, double memory) {
   return least;
 }
 
+/// Seconds if nothing is recomputed: what does not fit waits in the host's memory, and copies of it
+/// run beside kernels. No end where all fits.
+/// `rounds`: how often a rank has new microbatches in flight.
+static double guessOffloaded(const PlanBound &none, double memory, double rounds,
+                             const cleave::cost::Device &device) {
+  if (none.memory <= memory || std::isinf(none.memory))
+    return forEver;
+  // Out and back.
+  const double copies = 2 * cleave::cost::timeOfHostCopy(device, none.memory - memory);
+  return std::max(none.seconds, rounds * copies);
+}
+
 /// What a plan takes and needs, as far as that is known.
 PlanBound Search::measure(const Plan &plan) {
   for (const Candidate &each : result.candidates)
@@ -51,7 +63,7 @@ PlanBound Search::measure(const Plan &plan) {
 }
 
 /// By schedule of a cut.
-std::vector<double> Search::guessBudgets(Shape shape) {
+std::vector<double> Search::guessBudgets(Shape shape, bool offloads) {
   std::vector<std::string> schedules = space.listSchedules(shape);
   std::vector<std::array<PlanBound, std::size(allRecomputes)>> ways(schedules.size());
   for (Recompute recompute : allRecomputes) {
@@ -59,9 +71,13 @@ std::vector<double> Search::guessBudgets(Shape shape) {
     for (auto [schedule, way] : llvm::zip_equal(schedules, ways))
       way[size_t(recompute)] = measure({shape, schedule});
   }
+  const double rounds =
+      double(space.programs[shape.layout.program].microbatches) / double(shape.layout.pipeline);
   std::vector<double> guesses;
   for (const auto &way : ways)
-    guesses.push_back(interpolate(way, options.memory));
+    guesses.push_back(offloads ? guessOffloaded(way[size_t(Recompute::None)], options.memory,
+                                                rounds, cluster.device)
+                               : interpolate(way, options.memory));
   return guesses;
 }
 
@@ -98,14 +114,19 @@ std::vector<Shape> Search::listCutsOfBudgets() {
 std::vector<Plan> Search::listBudgets() {
   const double end = options.timer ? (now() + options.timer->getLimit()) / 2 : forEver;
   std::vector<Guess> guesses;
-  for (Shape shape : listCutsOfBudgets()) {
+  for (const Shape &shape : listCutsOfBudgets()) {
     if (isOver() || now() >= end)
       break;
-    std::vector<double> seconds = guessBudgets(shape);
-    shape.recompute = Recompute::Budget;
-    for (auto [schedule, guess] : llvm::zip_equal(space.listSchedules(shape), seconds))
-      if (guess < best)
-        guesses.push_back({guess, {shape, schedule}});
+    Shape budget = shape;
+    budget.recompute = Recompute::Budget;
+    for (bool offloads : {false, true}) {
+      if (offloads && !options.offloads)
+        continue;
+      std::vector<double> seconds = guessBudgets(shape, offloads);
+      for (auto [schedule, guess] : llvm::zip_equal(space.listSchedules(budget), seconds))
+        if (guess < best)
+          guesses.push_back({guess, {budget, schedule, 0, offloads}});
+    }
   }
   llvm::stable_sort(guesses, [](const Guess &a, const Guess &b) { return a.seconds < b.seconds; });
   std::vector<Plan> plans;

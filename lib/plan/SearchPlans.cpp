@@ -178,6 +178,9 @@ llvm::Expected<Candidate> Search::simulate(const Plan &plan, const StagedProgram
     return timeline.takeError();
   candidate.step = simulate::describeStep(cluster, program.work, *order, times,
                                           simulate::measure(*order, *timeline));
-  candidate.fits = candidate.step.maxMemory() <= options.memory;
+  // Where a node's host memory is not known, cleave-sim has no limit, either.
+  candidate.fits =
+      candidate.step.maxMemory() <= options.memory &&
+      (cluster.hostMemory == 0 || candidate.step.maxHostMemory() <= cluster.hostMemory);
   return candidate;
 }

@@ -68,6 +68,8 @@ struct Plan {
   std::string schedule; ///< "1f1b" also of one pipeline rank, which has none
   /// Bytes that the passes plan a rank's step with, where backwards recompute by a budget.
   int64_t budget = 0;
+  /// Whether these ranks may keep saved values in the host's memory.
+  bool offloads = false;
 
   bool operator==(const Plan &) const = default;
 };

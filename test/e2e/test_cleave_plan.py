@@ -48,9 +48,9 @@ def tool(build_dir):
 
 @pytest.fixture(scope="module")
 def find(tool):
-    def run(program, ranks, *options, microbatches=MICROBATCHES):
+    def run(program, ranks, *options, microbatches=MICROBATCHES, cluster=CLUSTER):
         done = tool(
-            program, f"--cluster={CLUSTER}", f"--ranks={ranks}", f"--microbatches={microbatches}", "--json",
+            program, f"--cluster={cluster}", f"--ranks={ranks}", f"--microbatches={microbatches}", "--json",
             "--time-limit=500", *options,  # a busy machine may take a while
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
@@ -175,6 +175,53 @@ def test_budgets_by_rank(exported, find, one_rank, build_dir, tmp_path, model, f
     # Nothing is to be gained where all fits, or where the way is fixed.
     assert "budgets" not in find(program, 4, f"--fix={fixed}")
     assert "budgets" not in find(program, 4, f"--fix={fixed},recompute=cheap", f"--memory={memory}")
+
+
+def describe_cluster(folder, host_bandwidth, host_memory):
+    """Nodes of slow devices, so that small models keep them busy, with a host as near as `host_bandwidth` (bytes per second)
+    that has `host_memory` bytes for each."""
+    devices = pathlib.Path(__file__).resolve().parents[2] / "examples" / "devices"
+    for name in ("a100", "nvlink3", "infiniband-hdr", "cluster-selene"):
+        described = json.loads((devices / f"{name}.json").read_text())
+        if name == "a100":
+            described["facts"] |= {"memory_bandwidth": 1e9, "flops_32bit": 1e9, "host_bandwidth": host_bandwidth}
+            described["constants"]["host_seconds"] = 0
+        if name == "cluster-selene":
+            described["host_memory_bytes"] = host_memory * described["devices_per_node"]
+        (folder / f"{name}.json").write_text(json.dumps(described))
+    return folder / "cluster-selene.json"
+
+
+# Where recomputing takes longer than copies do beside kernels.
+OFFLOADED = [("gpt8", "pp=4,schedule=1f1b"), ("llama8", "pp=2,dp=2,chunks=2,schedule=interleaved-1f1b,parameters=fsdp-once"),
+             ("llama8", "pp=4,chunks=2,schedule=zbv")]  # fmt: skip
+
+
+@pytest.mark.parametrize("model,fixed", OFFLOADED, ids=[f"{model}-{fixed}" for model, fixed in OFFLOADED])
+def test_budgets_that_offload(exported, find, one_rank, build_dir, tmp_path, model, fixed):
+    """Where the host is near, what does not fit waits there, if it has room."""
+    program, data = exported(model)
+    near = describe_cluster(tmp_path, 1e10, 1e9)
+    ways = [find(program, 4, f"--fix={fixed},recompute={way}", cluster=near)["best"] for way in ("cheap", "none")]
+    cheap, none = (max(place["peak"] for place in way["memory"]) for way in ways)
+    usual = (program, 4, f"--fix={fixed}", f"--memory={0.5 * cheap + 0.5 * none:.0f}")
+    alike = find(*usual, cluster=near)
+    found = find(*usual, "--offload", "-o", tmp_path / "found", cluster=near)
+    best, budgets = found["best"], found["budgets"]
+    assert "offload" not in alike["best"]["plan"] and all(place["host"] == 0 for place in alike["best"]["memory"])
+    assert best["plan"]["offload"] == "yes" and best["seconds"] < alike["best"]["seconds"]
+    assert max(place["host"] for place in best["memory"]) > 0 and best["exposed_copies"] >= 0
+    # Plans that offload are bounded, too, so that the bound is no higher than that of plans that do not.
+    assert 0.8 * best["seconds"] < budgets["lower_bound"] <= min(best["seconds"], alike["budgets"]["lower_bound"])
+    assert f"cluster={near}" in found["commands"][0] and " offload=true" in found["commands"][0]
+    check_commands(found, build_dir, tmp_path / "found")
+    check_training(found, program, data, build_dir, tmp_path / "found", one_rank(model))
+    # Where it is far away, or has no room, they are slower, or do not fit.
+    for bandwidth, room in ((1e3, 1e9), (1e10, 1)):
+        other = tmp_path / f"{bandwidth:.0e}-{room:.0e}"
+        other.mkdir()
+        found = find(*usual, "--offload", cluster=describe_cluster(other, bandwidth, room))
+        assert found["best"]["seconds"] == alike["best"]["seconds"] and "offload" not in found["best"]["plan"]
 
 
 @pytest.mark.parametrize("model", part_of_today(["gpt8", "llama8"]))

@@ -92,7 +92,8 @@ std::vector<PassCall> plan::listPlacing(const Layout &layout, llvm::StringRef pl
 }
 
 /// What backwards recompute, as --partition-joint and --outline-stages take it.
-static std::string describeRecompute(const Plan &plan, int64_t microbatches) {
+static std::string describeRecompute(const Plan &plan, const cost::Cluster &cluster,
+                                     int64_t microbatches) {
   switch (plan.shape.recompute) {
   case Recompute::None:
     return "policy=save-all";
@@ -103,17 +104,20 @@ static std::string describeRecompute(const Plan &plan, int64_t microbatches) {
   case Recompute::Budget:
     break;
   }
-  std::string budget =
-      llvm::formatv("policy=budget memory={0} microbatches={1}", plan.budget, microbatches);
+  std::string budget = llvm::formatv("policy=budget memory={0} microbatches={1} cluster={2}",
+                                     plan.budget, microbatches, cluster.file);
   if (plan.shape.layout.pipeline > 1)
     budget += llvm::formatv(" schedule={0} ranks={1}", plan.schedule, plan.shape.layout.pipeline);
+  if (plan.offloads)
+    budget += " offload=true";
   return budget;
 }
 
 std::vector<PassCall> plan::listStaging(const Plan &plan, const Source &source,
+                                        const cost::Cluster &cluster,
                                         llvm::ArrayRef<int64_t> cuts) {
   const Shape &shape = plan.shape;
-  std::string options = describeRecompute(plan, source.facts.microbatches);
+  std::string options = describeRecompute(plan, cluster, source.facts.microbatches);
   std::vector<PassCall> passes;
   if (cuts.empty()) {
     passes.push_back({"partition-joint", options});

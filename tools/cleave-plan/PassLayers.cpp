@@ -115,7 +115,8 @@ PassRunner::recompute(const Layout &layout, Recompute recompute, Division divisi
   Shape shape{layout};
   shape.recompute = recompute;
   OwningOpRef<ModuleOp> module(global->clone());
-  std::vector<PassCall> passes = listStaging({shape, ""}, sources[layout.program], samples.cuts);
+  std::vector<PassCall> passes =
+      listStaging({shape, ""}, sources[layout.program], cluster, samples.cuts);
   if (llvm::Error error = runPasses(*module, llvm::ArrayRef(passes).take_front(1))) {
     llvm::consumeError(std::move(error));
     return std::nullopt;

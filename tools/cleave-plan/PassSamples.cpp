@@ -129,7 +129,7 @@ PassRunner::measureSamples(const Shape &shape, bool isLeast,
   }
   std::vector<SampledWork> works;
   for (std::vector<int64_t> &each : cuts) {
-    std::vector<PassCall> passes = listStaging({shape, ""}, source, each);
+    std::vector<PassCall> passes = listStaging({shape, ""}, source, cluster, each);
     auto module = outline(shape.layout, *global, passes.front());
     if (!module)
       return module.takeError();

@@ -308,7 +308,7 @@ llvm::Expected<StagedProgram> PassRunner::stage(const Plan &plan, const Stages &
   solve::Timer timer;
   const Source &source = sources[shape.layout.program];
   auto module = std::make_shared<OwningOpRef<ModuleOp>>(global->clone());
-  if (llvm::Error error = runPasses(module->get(), listStaging(plan, source, chosen.cuts)))
+  if (llvm::Error error = runPasses(module->get(), listStaging(plan, source, cluster, chosen.cuts)))
     return std::move(error);
   auto carried = listStages(module->get(), shape.numStages() > 1);
   if (!carried)

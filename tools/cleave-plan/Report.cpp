@@ -38,6 +38,8 @@ std::string plan::describe(const Plan &plan, const Space &space) {
   }
   if (plan.budget > 0)
     text += llvm::formatv(" budget={0:F3}GiB", double(plan.budget) / gib);
+  if (plan.offloads)
+    text += " offload=yes";
   if (space.programs.size() > 1)
     text += " program=" + space.programs[layout.program].path;
   return text;
@@ -50,11 +52,14 @@ static const RankMemory &getLargest(const Step &step) {
 }
 
 static std::string describe(const RankMemory &memory) {
-  return llvm::formatv("parameters {0:F3}, gradients {1:F3}, optimizer {2:F3}, activations {3:F3}, "
-                       "temporary {4:F3}, others {5:F3}",
-                       memory.state.parameters / gib, memory.state.gradients / gib,
-                       memory.state.optimizer / gib, memory.activations / gib, memory.work / gib,
-                       memory.state.others / gib);
+  std::string text = llvm::formatv(
+      "parameters {0:F3}, gradients {1:F3}, optimizer {2:F3}, activations {3:F3}, "
+      "temporary {4:F3}, others {5:F3}",
+      memory.state.parameters / gib, memory.state.gradients / gib, memory.state.optimizer / gib,
+      memory.activations / gib, memory.work / gib, memory.state.others / gib);
+  if (memory.host > 0)
+    text += llvm::formatv("; in the host's memory {0:F3} GiB", memory.host / gib);
+  return text;
 }
 
 static double getGap(const Found &found) {
@@ -68,6 +73,14 @@ static double getBudgetGap(const SearchResult &result) {
   return best ? std::max(1 - result.budgetBound / best->step.seconds, 0.0) : 0;
 }
 
+/// What the busiest rank waits for, besides its place in the pipeline.
+static std::vector<simulate::Part> listWaits(const Step &step) {
+  std::vector<simulate::Part> waits = step.exposed;
+  if (step.copies.seconds > 0)
+    waits.push_back({"copies to and from the host", step.copies.exposed});
+  return waits;
+}
+
 /// What makes the gap: the parts of the best plan's step that the bound leaves out, in seconds. The
 /// bound has kernels, and waiting for the first ones in a pipeline.
 static std::vector<simulate::Part> listGap(const Found &found) {
@@ -79,7 +92,7 @@ static std::vector<simulate::Part> listGap(const Found &found) {
     rest -= seconds;
     parts.push_back({std::move(name), seconds});
   };
-  for (const simulate::Part &part : step.exposed)
+  for (const simulate::Part &part : listWaits(step))
     add("waits for " + part.name, part.seconds);
   add("bubbles", step.bubble);
   add("kernels", rest);
@@ -126,7 +139,7 @@ static void printStep(const Step &step, llvm::raw_ostream &os) {
   auto percent = [&](double seconds) { return 100 * seconds / step.seconds; };
   os << llvm::formatv("busiest rank: kernels {0:F1} %, bubbles {1:F1} %, other {2:F1} %",
                       percent(step.compute), percent(step.bubble), percent(step.other));
-  for (const simulate::Part &part : step.exposed)
+  for (const simulate::Part &part : listWaits(step))
     os << llvm::formatv(", waits for {0} {1:F1} %", part.name, percent(part.seconds));
   os << "\n";
   for (auto [place, memory] : llvm::enumerate(step.memory))
@@ -199,6 +212,8 @@ static llvm::json::Object toJSON(const Candidate &candidate, const Space &space)
     plan[getName(Key(index))] = getValue(candidate.plan, Key(index), space.programs);
   if (candidate.plan.budget > 0)
     plan["budget"] = std::to_string(candidate.plan.budget);
+  if (candidate.plan.offloads)
+    plan["offload"] = "yes";
   plan["program"] = space.programs[candidate.plan.shape.layout.program].path;
   for (const simulate::Part &part : step.exposed)
     exposed[part.name] = part.seconds;
@@ -210,7 +225,8 @@ static llvm::json::Object toJSON(const Candidate &candidate, const Space &space)
                                         {"others", rank.state.others},
                                         {"activations", rank.activations},
                                         {"temporary", rank.work},
-                                        {"peak", rank.sum()}});
+                                        {"peak", rank.sum()},
+                                        {"host", rank.host}});
   return llvm::json::Object{{"plan", std::move(plan)},
                             {"seconds", step.seconds},
                             {"interval", llvm::json::Array{step.lowest, step.highest}},
@@ -223,6 +239,7 @@ static llvm::json::Object toJSON(const Candidate &candidate, const Space &space)
                             {"bubble", step.bubble},
                             {"other", step.other},
                             {"exposed_communication", std::move(exposed)},
+                            {"exposed_copies", step.copies.exposed},
                             {"memory", std::move(memory)}};
 }
 
@@ -295,7 +312,8 @@ std::vector<std::string> plan::listCommands(const Found &found) {
   };
   int64_t microbatches = source.facts.microbatches;
   std::vector<PassCall> passes = listPlacing(layout, inFolder("placements.json"));
-  llvm::append_range(passes, listStaging(plan, source, found.space.listCuts(plan.shape)));
+  llvm::append_range(passes,
+                     listStaging(plan, source, found.cluster, found.space.listCuts(plan.shape)));
   llvm::append_range(passes, listScheduling(plan, microbatches));
   std::string program = quote(inFolder("program.mlir"));
   std::string opt = "cleave-opt " + quote(source.facts.path);

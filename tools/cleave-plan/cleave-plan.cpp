@@ -61,6 +61,9 @@ static cl::opt<unsigned> budgetsOption(
     "budgets", cl::cat(category), cl::init(8), cl::value_desc("N"),
     cl::desc("Plans at the most of which recomputation by a memory budget, which differs by rank, "
              "is tried after the search (8 if not given)"));
+static cl::opt<bool> offloadOption(
+    "offload", cl::cat(category),
+    cl::desc("Budgets may also keep saved values in the host's memory until they are needed"));
 static cl::opt<bool>
     explainOption("explain", cl::cat(category),
                   cl::desc("List every layout: searched, refused or slower, and by which bound"));
@@ -97,6 +100,16 @@ static llvm::Expected<double> readMemory(llvm::StringRef text, const cost::Clust
     return makeError("--memory: expected at most the {0:F2} GiB of device {1}, found {2:F2} GiB",
                      cluster.device.memory / gib, cluster.device.name, *bytes / gib);
   return *bytes;
+}
+
+/// Only budgets offload.
+static llvm::Error checkOffload(const cost::Cluster &cluster, const Fixed &fixed) {
+  if (budgetsOption == 0)
+    return makeError("--offload: expected memory budgets to be tried, found --budgets=0");
+  if (const auto &recompute = fixed.get(Key::Recompute))
+    return makeError("--offload: expected memory budgets to be tried, found --fix=recompute={0}",
+                     *recompute);
+  return cost::checkHostLink(cluster.device);
 }
 
 static llvm::Expected<std::vector<Source>> readSources(mlir::MLIRContext &context) {
@@ -173,6 +186,9 @@ static llvm::Error runTool() {
   auto fixed = parseFixed(fixOption);
   if (!fixed)
     return fixed.takeError();
+  if (offloadOption)
+    if (llvm::Error error = checkOffload(*cluster, *fixed))
+      return error;
 
   mlir::DialectRegistry registry;
   registerDialects(registry);
@@ -201,6 +217,7 @@ static llvm::Error runTool() {
   options.memory = memory;
   options.isExhaustive = exhaustiveOption;
   options.numBudgets = budgetsOption;
+  options.offloads = offloadOption;
   options.timer = &timer;
   if (progressOption)
     options.report = [&](const Candidate &candidate) {

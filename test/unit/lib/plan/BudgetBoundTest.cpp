@@ -32,13 +32,18 @@ struct Layer {
 };
 
 struct Choice {
-  double seconds = 0, bytes = 0;
+  double seconds = 0, bytes = 0, offloaded = 0;
 };
 
-/// At this price of a byte the cheapest, but for some values by chance.
-Choice choose(const Layer &layer, double price, std::mt19937 &random) {
+/// At this price of a byte the cheapest, but for some values by chance. Of four values one is
+/// offloaded, or none.
+Choice choose(const Layer &layer, double price, bool offloads, std::mt19937 &random) {
   Choice choice;
   for (unsigned value = 0; value < numValues; ++value) {
+    if (offloads && random() % 4 == 0) {
+      choice.offloaded += layer.bytes[value];
+      continue;
+    }
     bool isSaved = price * layer.bytes[value] < layer.seconds[value];
     if (random() % 16 == 0)
       isSaved = !isSaved;
@@ -54,6 +59,8 @@ protected:
 
   void SetUp() override {
     cluster.device.stepSeconds = 0.25;
+    cluster.device.hostBandwidth = 250;
+    cluster.device.hostEfficiency = 0.8;
     for (int64_t number = 0; number < layers; ++number) {
       Layer &layer = kinds.emplace_back();
       for (unsigned value = 0; value < numValues; ++value) {
@@ -67,8 +74,9 @@ protected:
     }
   }
 
-  /// Stages that recompute by a price each, and those that recompute nothing.
-  void makeStages(const Space &space, const Shape &shape, double price) {
+  /// Stages that recompute by a price each, and those that recompute nothing. Copies to the host
+  /// run beside kernels.
+  void makeStages(const Space &space, const Shape &shape, double price, bool offloads = false) {
     std::vector<int64_t> ends = space.listCuts(shape);
     ends.push_back(layers);
     Shape any = shape;
@@ -90,12 +98,16 @@ protected:
       Choice sum;
       const double own = price * std::exp2(draw(4) - 2);
       for (; begin < end; ++begin) {
-        Choice choice = choose(kinds[size_t(begin)], own, random);
+        Choice choice = choose(kinds[size_t(begin)], own, offloads, random);
         sum.seconds += choice.seconds;
         sum.bytes += choice.bytes;
+        sum.offloaded += choice.offloaded;
       }
-      (shape.splitsBackward ? random() % 2 ? cost.input : cost.weight : cost.backward) +=
-          1e3 * sum.seconds;
+      double &backward =
+          shape.splitsBackward ? random() % 2 ? cost.input : cost.weight : cost.backward;
+      const double copies = 1e3 * cost::timeOfHostCopy(cluster.device, sum.offloaded);
+      cost.forward = std::max(cost.forward, copies);
+      backward = std::max(backward + 1e3 * sum.seconds, copies);
       cost.forwardMemory = sum.bytes;
       cost.weightMemory = shape.splitsBackward ? sum.bytes / 2 : 0;
       cost.inputMemory = sum.bytes - cost.weightMemory;
@@ -174,6 +186,48 @@ TEST_F(BudgetBoundTest, NoChoiceIsFaster) {
   EXPECT_LT(closest, 1.01) << "the bound is met by none";
 }
 
+TEST_F(BudgetBoundTest, NoChoiceThatOffloadsIsFaster) {
+  unsigned numTried = 0, numRaised = 0, numBelow = 0;
+  double closest = 2;
+  for (double bandwidth : {5.0, 50.0, 500.0, 50000.0})
+    for (double price : {1e-4, 1e-2, 10.0})
+      for (int64_t ranks : {1, 4}) {
+        cluster.device.hostBandwidth = bandwidth;
+        Space space;
+        space.ranks = ranks;
+        space.programs.emplace_back();
+        space.programs[0].layers = layers;
+        space.programs[0].microbatches = 8;
+        Layout layout;
+        layout.pipeline = ranks;
+        for (const Shape &shape : space.listShapes(layout)) {
+          BudgetBound bound(space, cluster, shape, times, curves, /*offloads=*/true);
+          BudgetBound keeping(space, cluster, shape, times, curves);
+          for (const std::string &name : space.listSchedules(shape)) {
+            makeStages(space, shape, price, /*offloads=*/true);
+            auto [seconds, bytes] = run(space, {shape, name});
+            double held = std::accumulate(table.held.begin(), table.held.end(), 0.0);
+            const double room = bytes * double(ranks) - held;
+            const double all = bound.boundAll(room);
+            const double one = bound.boundSchedule(name, table, bytes);
+            EXPECT_GE(seconds, all) << name << ", " << ranks << " ranks, price " << price;
+            EXPECT_GE(seconds, one) << name << ", " << ranks << " ranks, price " << price;
+            // Whoever may offload as well is no slower.
+            EXPECT_LE(all, keeping.boundAll(room));
+            EXPECT_LE(one, keeping.boundSchedule(name, table, bytes));
+            numRaised += one > bound.boundSchedule(name, table, 1e9) * 1.001;
+            numBelow += keeping.boundSchedule(name, table, bytes) > seconds;
+            closest = std::min(closest, seconds / one);
+            ++numTried;
+          }
+        }
+      }
+  EXPECT_GT(numTried, 200u);
+  EXPECT_GT(numRaised, numTried / 10);
+  EXPECT_GT(numBelow, 0u) << "offloading is never faster";
+  EXPECT_LT(closest, 1.1) << "the bound is met by none";
+}
+
 TEST_F(BudgetBoundTest, NothingFitsWithoutRoom) {
   Space space;
   space.programs.emplace_back();
@@ -188,5 +242,10 @@ TEST_F(BudgetBoundTest, NothingFitsWithoutRoom) {
   BudgetBound bound(space, cluster, shape, times, curves);
   EXPECT_TRUE(std::isinf(bound.boundAll(layers * 10 - 1)));
   EXPECT_FALSE(std::isinf(bound.boundAll(layers * 10 + 1)));
+  // In the host's memory there is room for it.
+  cluster.device.hostBandwidth = 1;
+  BudgetBound offloading(space, cluster, shape, times, curves, /*offloads=*/true);
+  EXPECT_FALSE(std::isinf(offloading.boundAll(layers * 10 - 1)));
+  EXPECT_GT(offloading.boundAll(1), bound.boundAll(1e9));
 }
 } // namespace
