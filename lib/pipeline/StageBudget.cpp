@@ -2,8 +2,10 @@
 
 #include "lib/pipeline/StageBudget.h"
 
+#include "lib/memory/MemoryPlan.h"
 #include "lib/memory/StepState.h"
 #include "lib/pipeline/StageFrontier.h"
+#include "lib/schedule/simulate/Step.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -25,6 +27,8 @@ public:
   }
 
   memory::StepState state;
+  /// What unshards hold: of stages whose parameters are gathered at a time.
+  int64_t unshardedBytes = 0;
   ArrayRef<unsigned> getStages() const { return stages; }
 
   /// Takes the better of two ways from the least time to the least memory. False if it never fits;
@@ -40,7 +44,7 @@ public:
   }
 
   RankBudget report() const {
-    RankBudget report{getPeakBytes(), state.getStateBytes()};
+    RankBudget report{getPeakBytes(), state.getStateBytes() + unshardedBytes};
     for (unsigned stage : stages) {
       const StageFrontier::Point &point = getPoint(stage);
       report.time += point.time;
@@ -56,7 +60,7 @@ public:
       arena = std::max(arena, point.arenaBytes);
       frames += point.frameBytes * frontiers[stage].inFlight;
     }
-    return state.getStateBytes() + state.gradientBytes + arena + frames +
+    return state.getStateBytes() + state.gradientBytes + unshardedBytes + arena + frames +
            list.follow(memories).peakBytes;
   }
 
@@ -200,9 +204,16 @@ static void reportMinimum(const RankChoice &choice, unsigned rank, const StageBu
   state.describe(error);
   if (state.gradientBytes > 0)
     error << memory::describeBytes(state.gradientBytes) << " are gradients, ";
-  int64_t values = least - state.getStateBytes() - state.gradientBytes;
+  if (choice.unshardedBytes > 0)
+    error << memory::describeBytes(choice.unshardedBytes) << " are gathered parameters, ";
+  int64_t values = least - state.getStateBytes() - state.gradientBytes - choice.unshardedBytes;
   error << (values < least ? "and " : "all, ") << memory::describeBytes(values)
         << " are values of microbatches";
+}
+
+/// Bytes of what it returns; 0 without one.
+static double countGathered(func::FuncOp unshard) {
+  return unshard ? double(memory::planMemory(unshard, /*emptyAccumulators=*/false).resultBytes) : 0;
 }
 
 FailureOr<StagePartitions> cleave::pipeline::chooseStagePartitions(ArrayRef<JointStage> stages,
@@ -212,13 +223,19 @@ FailureOr<StagePartitions> cleave::pipeline::chooseStagePartitions(ArrayRef<Join
   std::vector<StageFrontier> frontiers(stages.size());
   std::vector<StageMemory> memories = search.getTaken();
   StagePartitions result;
+  std::vector<double> gathered;
+  for (const JointStage &stage : stages)
+    gathered.push_back(countGathered(stage.unshard));
   for (unsigned rank = 0; rank < budget.schedule.numRanks(); ++rank) {
     schedule::FrameSlots slots = schedule::assignFrameSlots(budget.schedule, rank);
     RankChoice choice(budget, rank, frontiers, memories);
+    choice.unshardedBytes =
+        static_cast<int64_t>(simulate::measureGathered(budget.schedule, rank, gathered));
     for (unsigned stage : choice.getStages()) {
       choice.state.add(stages[stage].graph.getFunction());
-      if (func::FuncOp update = stages[stage].update)
-        choice.state.add(update);
+      for (func::FuncOp once : {stages[stage].update, stages[stage].unshard})
+        if (once)
+          choice.state.add(once);
       if (failed(search.run(stage, slots.numSlots[stage], frontiers[stage])))
         return failure();
     }

@@ -36,7 +36,7 @@ struct StageBudget {
 struct JointStage {
   backward::JointGraph graph;
   /// Null if it has none.
-  mlir::func::FuncOp update;
+  mlir::func::FuncOp update, unshard;
 };
 
 /// What a budget came to on one rank.

@@ -132,6 +132,7 @@ FailureOr<StageMemory> StageSearch::measureHalves(unsigned stage, const BitVecto
   train::ProgramFunctions program;
   program.forward = parts.forward;
   program.backward = parts.backward;
+  program.unshard = stages[stage].unshard;
   backward::mergeRepeatedOps(parts.backward);
   auto plan = backward::planSplit(program, parts.backward, {});
   if (failed(plan)) {

@@ -7,6 +7,7 @@
 
 #include "lib/pipeline/StageFunctions.h"
 #include "dialects/dist/Dist.h"
+#include "lib/backward/FsdpSplit.h"
 #include "lib/backward/MicrobatchParts.h"
 #include "lib/memory/MemoryPlan.h"
 
@@ -139,6 +140,7 @@ public:
 private:
   func::FuncOp writeJoint(unsigned stage);
   void countTraffic();
+  LogicalResult splitFsdp(ArrayRef<func::FuncOp> joints);
   LogicalResult divide(ArrayRef<func::FuncOp> joints, const SavePolicy &policy);
   StringRef nameOf(Value value) {
     std::string &name = names[value];
@@ -223,6 +225,25 @@ void StageWriter::countTraffic() {
   }
 }
 
+/// Moves collectives of parameters and gradients out of all stages' microbatches.
+LogicalResult StageWriter::splitFsdp(ArrayRef<func::FuncOp> joints) {
+  std::vector<train::ProgramFunctions> parts = outlined.stages;
+  llvm::StringSet<> taken;
+  for (auto [joint, part] : llvm::zip_equal(joints, parts)) {
+    part.microbatch = joint;
+    for (const auto &name : backward::listResultNames(part))
+      taken.insert(name.getKey());
+  }
+  for (auto [part, stage] : llvm::zip_equal(parts, outlined.stages)) {
+    auto split = backward::splitFsdpCollectives(part, /*number=*/0, taken);
+    if (failed(split))
+      return failure();
+    stage.unshard = split->unshard;
+    stage.reduce = split->reduce;
+  }
+  return success();
+}
+
 /// What each stage saves.
 static FailureOr<std::vector<backward::Partition>>
 choosePartitions(ArrayRef<JointStage> stages, const SavePolicy &policy, Location location,
@@ -253,7 +274,7 @@ LogicalResult StageWriter::divide(ArrayRef<func::FuncOp> joints, const SavePolic
         backward::JointGraph::create(joint, /*mayLackBackward=*/true);
     if (failed(part))
       return failure();
-    stages.push_back({std::move(*part), stage.update});
+    stages.push_back({std::move(*part), stage.update, stage.unshard});
   }
   auto partitions = choosePartitions(stages, policy, graph.getFunction().getLoc(), outlined.ranks);
   if (failed(partitions))
@@ -284,7 +305,11 @@ LogicalResult StageWriter::writeMicrobatch(const SavePolicy &policy) {
   SmallVector<func::FuncOp> joints(numStages);
   for (unsigned stage = numStages; stage-- > 0;)
     joints[stage] = writeJoint(stage);
-  LogicalResult result = divide(joints, policy);
+  LogicalResult result = success();
+  if (policy.splitsFsdp)
+    result = splitFsdp(joints);
+  if (succeeded(result))
+    result = divide(joints, policy);
   for (func::FuncOp joint : joints)
     joint.erase();
   return result;

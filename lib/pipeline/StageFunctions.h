@@ -32,6 +32,8 @@ struct SavePolicy {
   backward::RecomputeLevel level = backward::RecomputeLevel::Cheap;
   /// For PartitionPolicy::Budget.
   std::optional<StageBudget> budget;
+  /// Whether FSDP's collectives run once per step, in functions of their own.
+  bool splitsFsdp = false;
 };
 
 /// Builds a forward and a backward of each stage, divided as `policy` asks, and its part of the

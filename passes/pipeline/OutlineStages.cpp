@@ -6,6 +6,7 @@
 #include "lib/pipeline/StageFunctions.h"
 #include "lib/schedule/builders/Builder.h"
 #include "lib/schedule/model/P2P.h"
+#include "lib/schedule/model/Transforms.h"
 #include "lib/support/Bytes.h"
 #include "passes/pipeline/Options.h"
 
@@ -101,7 +102,7 @@ private:
 
   FailureOr<SavePolicy> readPolicy(unsigned numStages) {
     ModuleOp module = getOperation();
-    SavePolicy result{policy, recompute, std::nullopt};
+    SavePolicy result{policy, recompute, std::nullopt, splitsFsdp};
     if (policy != backward::PartitionPolicy::Budget) {
       if (!memory.empty() || offloads.hasValue() || lowered.hasValue() || schedule.hasValue() ||
           ranks.hasValue() || microbatches.hasValue() || topology.hasValue())
@@ -163,6 +164,9 @@ private:
       return module.emitError() << "expects a schedule of whole backwards with policy=budget and "
                                    "lowered=true: the frames of halves are not planned; found '"
                                 << compute->name << "'";
+    if (splitsFsdp && compute->numRanks() > 1)
+      if (llvm::Error error = schedule::addUnshards(*compute))
+        return module.emitError() << llvm::toString(std::move(error));
     auto program = schedule::insertP2P(*compute);
     if (!program)
       return module.emitError() << llvm::toString(program.takeError());

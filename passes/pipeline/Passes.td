@@ -79,6 +79,8 @@ def OutlineStages : Pass<"outline-stages", "::mlir::ModuleOp"> {
     Option<"ranks", "ranks", "int64_t", "0", "with policy=budget: ranks of the schedule (0: as many as stages)">,
     Option<"microbatches", "microbatches", "int64_t", "1", "with policy=budget: microbatches of a step">,
     Option<"topology", "topology", "std::string", "\"\"", "with policy=budget: loop or v (empty: the schedule's own)">,
+    Option<"splitsFsdp", "split-fsdp-collectives", "bool", "false",
+           "do what --split-fsdp-collectives does before stages are divided, so that a budget counts what is there through the step">,
     Option<"recompute", "recompute", "::cleave::backward::RecomputeLevel",
            "::cleave::backward::RecomputeLevel::Cheap",
            "what min-cut, or with its own default 'all' a budget, may recompute",

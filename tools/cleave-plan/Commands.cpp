@@ -119,18 +119,26 @@ std::vector<PassCall> plan::listStaging(const Plan &plan, const Source &source,
   const Shape &shape = plan.shape;
   std::string options = describeRecompute(plan, cluster, source.facts.microbatches);
   std::vector<PassCall> passes;
+  const PassCall splitFsdp{"split-fsdp-collectives", ""};
+  const bool isFsdpOnce = shape.layout.sharding == Sharding::FsdpOnce;
+  // Of what a budget is for, gathered parameters are there through the step.
+  const bool isFirst = isFsdpOnce && shape.recompute == Recompute::Budget;
   if (cuts.empty()) {
+    if (isFirst)
+      passes.push_back(splitFsdp);
     passes.push_back({"partition-joint", options});
   } else {
     std::vector<std::string> modules;
     for (int64_t cut : cuts)
       modules.push_back(source.layers + "." + std::to_string(cut));
+    if (isFirst)
+      options += " split-fsdp-collectives=true";
     passes.push_back({"outline-stages", "at=" + llvm::join(modules, ",") + " " + options});
   }
   if (shape.splitsBackward)
     passes.push_back({"split-backward", ""});
-  if (shape.layout.sharding == Sharding::FsdpOnce)
-    passes.push_back({"split-fsdp-collectives", ""});
+  if (isFsdpOnce && !isFirst)
+    passes.push_back(splitFsdp);
   passes.push_back({"bucket-gradients", ""});
   passes.push_back({"overlap-communication", ""});
   return passes;
