@@ -294,7 +294,9 @@ struct ProgramCosts {
   int64_t bucketBytes = 0; ///< buffers in which gradients gather
   /// All of the above: what a session holds from beginning to end.
   int64_t stateBytes = 0;
-  int64_t gradientBytes = 0;
+  int64_t gradientBytes = 0; ///< with those in buckets
+  /// The most that is there at a time of parameters that are gathered for several microbatches.
+  int64_t gatheredBytes = 0;
   /// Bytes that one microbatch's forward saves for its backward.
   int64_t savedBytes = 0;
   /// Bytes of all microbatches that wait for deferred weight gradients.

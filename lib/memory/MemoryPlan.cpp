@@ -179,6 +179,10 @@ private:
       if (Value root = storage.of(result);
           living.contains(root) && kept.contains(root) && counted.insert(root).second)
         keptBytes += bytesOf(root);
+    llvm::SmallDenseSet<Value> returned;
+    for (Value result : terminator->getOperands())
+      if (Value root = storage.of(result); living.contains(root) && returned.insert(root).second)
+        part.returnedBytes += bytesOf(root);
     // A saved value that its consumer does not use is gone with the consumer's frame.
     release(*terminator);
     part.heldBytes = live - keptBytes;

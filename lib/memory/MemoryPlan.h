@@ -38,6 +38,9 @@ struct FunctionPlan {
   mlir::Operation *peakOp = nullptr;
   /// Bytes of saved values, and of owned arguments, that later functions need when it has returned.
   int64_t heldBytes = 0;
+  /// Bytes of all that it computes and returns, whether another function of the plan needs it or
+  /// not: what unsharding keeps for a step's microbatches.
+  int64_t returnedBytes = 0;
 };
 
 struct MemoryPlan {

@@ -25,7 +25,7 @@ public:
       kept += step.state.gradientBytes;
     if (program.unshard) {
       MemoryPlan plan = planMemory(program.unshard, /*emptyAccumulators=*/false);
-      step.unshardedBytes = plan.functions.front().heldBytes;
+      step.unshardedBytes = plan.functions.front().returnedBytes;
       addOnce(plan, 0);
     }
     if (func::FuncOp reduce = program.reduce) {

@@ -60,6 +60,12 @@ const memory::FunctionPlan *StageMemory::find(Phase phase) const {
   return found == phases.end() ? nullptr : &functions[size_t(found - phases.begin())];
 }
 
+memory::FunctionPlan cleave::pipeline::measureUnshard(func::FuncOp unshard) {
+  if (!unshard)
+    return {};
+  return memory::planMemory(unshard, /*emptyAccumulators=*/false).functions.front();
+}
+
 StageMemory cleave::pipeline::measureStage(ArrayRef<func::FuncOp> functions, memory::Space space) {
   StageMemory stage;
   for (func::FuncOp function : functions) {
@@ -170,7 +176,14 @@ public:
     bool isBrief =
         getRelease(list.program, list.rank, stages) == schedule::SlotRelease::AfterForward;
     live = sum(sizeSlots(isBrief ? list.briefSlots : list.longSlots, stages));
-    memory = {live, live};
+    memory.heldBytes = live;
+    note(live);
+    // Of a schedule that does not say when, parameters are gathered for the whole step.
+    if (llvm::none_of(list.steps,
+                      [](const Step &step) { return step.action.kind == ActionKind::Unshard; }))
+      for (auto [number, stage] : llvm::enumerate(stages))
+        if (list.isHere(unsigned(number)))
+          unshard(stage);
   }
 
   RankMemory run() {
@@ -215,14 +228,31 @@ private:
     case ActionKind::BackwardWeight:
       runFunction(step, Phase::BackwardWeight, true);
       break;
+    case ActionKind::Unshard:
+      unshard(stages[number]);
+      break;
+    case ActionKind::Reshard:
+      gathered -= stages[number].unshard.returnedBytes;
+      break;
     default:
       break;
     }
   }
 
+  /// So much is there of microbatches' values.
+  void note(int64_t bytes) {
+    memory.valuePeakBytes = std::max(memory.valuePeakBytes, bytes);
+    memory.peakBytes = std::max(memory.peakBytes, bytes + gathered);
+  }
   void grow(int64_t bytes) {
     live += bytes;
-    memory.peakBytes = std::max(memory.peakBytes, live);
+    note(live);
+  }
+  void unshard(const StageMemory &stage) {
+    memory.peakBytes = std::max(memory.peakBytes, live + gathered + stage.unshard.peakBytes);
+    gathered += stage.unshard.returnedBytes;
+    memory.gatheredBytes = std::max(memory.gatheredBytes, gathered);
+    note(live);
   }
   /// What a stage is given is there from now on.
   void hold(unsigned stage, unsigned microbatch, int64_t bytes) {
@@ -253,7 +283,7 @@ private:
   void runFunction(const Step &step, Phase phase, bool isLast) {
     int64_t &mine = held[step.frame];
     if (const memory::FunctionPlan *plan = stages[step.action.stage].find(phase)) {
-      memory.peakBytes = std::max(memory.peakBytes, live - mine + plan->peakBytes);
+      note(live - mine + plan->peakBytes);
       live += plan->heldBytes - mine;
       mine = plan->heldBytes;
     }
@@ -265,7 +295,7 @@ private:
   const RankList &list;
   ArrayRef<StageMemory> stages;
   std::vector<int64_t> held, received, sent;
-  int64_t live;
+  int64_t live, gathered = 0;
   RankMemory memory;
 };
 

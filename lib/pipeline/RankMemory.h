@@ -38,11 +38,18 @@ struct StageMemory {
   std::vector<memory::FunctionPlan> functions;
   /// What comes from the stage before, and from the one after.
   TakenBytes input, gradient;
+  /// Of the function that gathers its parameters for several microbatches, if there is one: what
+  /// that holds is there until the stage is resharded.
+  memory::FunctionPlan unshard;
 
   const memory::FunctionPlan *find(train::Phase phase) const;
 };
 
-/// What a stage's functions need, by a plan of each. What crosses is in the device's memory alone.
+/// What unsharding needs; nothing without a function.
+memory::FunctionPlan measureUnshard(mlir::func::FuncOp unshard);
+
+/// What a stage's functions of a microbatch need, by a plan of each. What crosses is in the
+/// device's memory alone.
 StageMemory measureStage(llvm::ArrayRef<mlir::func::FuncOp> functions,
                          memory::Space space = memory::Space::Device);
 
@@ -59,11 +66,13 @@ struct ReceiveMemory {
 ReceiveMemory planReceives(const schedule::Schedule &program, unsigned rank,
                            llvm::ArrayRef<StageMemory> stages);
 
-/// Of the values of all microbatches that a rank has in flight.
 struct RankMemory {
+  /// Of the values of all microbatches that a rank has in flight, and of gathered parameters.
   int64_t peakBytes = 0;
-  /// The most that it holds between two functions.
-  int64_t heldBytes = 0;
+  /// The most of these values, and the most that it holds of them between two functions.
+  int64_t valuePeakBytes = 0, heldBytes = 0;
+  /// The most that it holds of gathered parameters.
+  int64_t gatheredBytes = 0;
 };
 
 /// The list of a rank, prepared to be followed with many sizes of its stages' values.

@@ -2,10 +2,8 @@
 
 #include "lib/pipeline/StageBudget.h"
 
-#include "lib/memory/MemoryPlan.h"
 #include "lib/memory/StepState.h"
 #include "lib/pipeline/StageFrontier.h"
-#include "lib/schedule/simulate/Step.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -27,8 +25,6 @@ public:
   }
 
   memory::StepState state;
-  /// What unshards hold: of stages whose parameters are gathered at a time.
-  int64_t unshardedBytes = 0;
   ArrayRef<unsigned> getStages() const { return stages; }
 
   /// Takes the better of two ways from the least time to the least memory. False if it never fits;
@@ -44,7 +40,7 @@ public:
   }
 
   RankBudget report() const {
-    RankBudget report{getPeakBytes(), state.getStateBytes() + unshardedBytes};
+    RankBudget report{getPeakBytes(), state.getStateBytes()};
     for (unsigned stage : stages) {
       const StageFrontier::Point &point = getPoint(stage);
       report.time += point.time;
@@ -60,9 +56,11 @@ public:
       arena = std::max(arena, point.arenaBytes);
       frames += point.frameBytes * frontiers[stage].inFlight;
     }
-    return state.getStateBytes() + state.gradientBytes + unshardedBytes + arena + frames +
+    return state.getStateBytes() + state.gradientBytes + arena + frames +
            list.follow(memories).peakBytes;
   }
+
+  int64_t getGatheredBytes() const { return list.follow(memories).gatheredBytes; }
 
 private:
   struct Found {
@@ -204,16 +202,12 @@ static void reportMinimum(const RankChoice &choice, unsigned rank, const StageBu
   state.describe(error);
   if (state.gradientBytes > 0)
     error << memory::describeBytes(state.gradientBytes) << " are gradients, ";
-  if (choice.unshardedBytes > 0)
-    error << memory::describeBytes(choice.unshardedBytes) << " are gathered parameters, ";
-  int64_t values = least - state.getStateBytes() - state.gradientBytes - choice.unshardedBytes;
+  const int64_t gathered = choice.getGatheredBytes();
+  if (gathered > 0)
+    error << memory::describeBytes(gathered) << " are gathered parameters, ";
+  int64_t values = least - state.getStateBytes() - state.gradientBytes - gathered;
   error << (values < least ? "and " : "all, ") << memory::describeBytes(values)
         << " are values of microbatches";
-}
-
-/// Bytes of what it returns; 0 without one.
-static double countGathered(func::FuncOp unshard) {
-  return unshard ? double(memory::planMemory(unshard, /*emptyAccumulators=*/false).resultBytes) : 0;
 }
 
 FailureOr<StagePartitions> cleave::pipeline::chooseStagePartitions(ArrayRef<JointStage> stages,
@@ -223,14 +217,9 @@ FailureOr<StagePartitions> cleave::pipeline::chooseStagePartitions(ArrayRef<Join
   std::vector<StageFrontier> frontiers(stages.size());
   std::vector<StageMemory> memories = search.getTaken();
   StagePartitions result;
-  std::vector<double> gathered;
-  for (const JointStage &stage : stages)
-    gathered.push_back(countGathered(stage.unshard));
   for (unsigned rank = 0; rank < budget.schedule.numRanks(); ++rank) {
     schedule::FrameSlots slots = schedule::assignFrameSlots(budget.schedule, rank);
     RankChoice choice(budget, rank, frontiers, memories);
-    choice.unshardedBytes =
-        static_cast<int64_t>(simulate::measureGathered(budget.schedule, rank, gathered));
     for (unsigned stage : choice.getStages()) {
       choice.state.add(stages[stage].graph.getFunction());
       for (func::FuncOp once : {stages[stage].update, stages[stage].unshard})

@@ -71,6 +71,7 @@ StageSearch::StageSearch(ArrayRef<JointStage> stages, const StageBudget &budget)
     StageMemory &memory = taken.emplace_back();
     memory.input = countTaken(function, RoleKind::Crossing);
     memory.gradient = countTaken(function, RoleKind::CrossingGradient);
+    memory.unshard = measureUnshard(stage.unshard);
     size_t hash = hashOps(function);
     auto [begin, end] = firsts.equal_range(hash);
     auto same = std::find_if(begin, end, [&, stages](const auto &entry) {
@@ -192,6 +193,7 @@ FailureOr<StageFrontier> StageSearch::search(unsigned stage, unsigned inFlight) 
                : describe(peaks, taken[stage]);
     if (failed(memory))
       return failure();
+    memory->unshard = taken[stage].unshard;
     frontier.points.push_back({point.kept, std::move(*memory), peaks.arenaBytes, peaks.frameBytes,
                                point.costs.time, point.costs.hostBytes});
   }

@@ -30,6 +30,8 @@ std::string cleave::runtime::describeMemory(const ProgramCosts &costs) {
   line("gradients", costs.gradientBytes);
   if (costs.bucketBytes)
     line("of these in buckets", costs.bucketBytes);
+  if (costs.gatheredBytes)
+    line("gathered parameters", costs.gatheredBytes);
   if (costs.savedBytes)
     line("saved for the backward", costs.savedBytes);
   if (costs.deferredBytes)

@@ -123,7 +123,7 @@ static int64_t planHost(const Program::Impl &impl, int64_t microbatches,
     memory::MemoryPlan plan = memory::planMemory(part.function, /*emptyAccumulators=*/false,
                                                  /*owned=*/nullptr, Space::Host);
     if (part.phase == Phase::Unshard)
-      peak += plan.functions.front().heldBytes;
+      peak += plan.functions.front().returnedBytes;
     peak = std::max(peak, plan.peakBytes);
   }
   return peak;
@@ -160,7 +160,8 @@ ProgramCosts cleave::runtime::computeCosts(const Program &program, int64_t micro
       continue;
     // What it makes stays until the last microbatch has ended.
     memory::MemoryPlan plan = memory::planMemory(part.function, /*emptyAccumulators=*/false);
-    peak = std::max(plan.peakBytes, peak + plan.functions.front().heldBytes);
+    costs.gatheredBytes += plan.functions.front().returnedBytes;
+    peak = std::max(plan.peakBytes, peak + plan.functions.front().returnedBytes);
     work.add(part.function, 1);
   }
   for (const PhaseFunction &part : impl.phaseFunctions) {

@@ -35,6 +35,8 @@ static std::vector<pipeline::StageMemory> planStages(const Program::Impl &impl,
       if (part.stage == int64_t(number) && llvm::is_contained(impl.microbatchPhases, part.phase))
         functions.push_back(part.function);
     plan = pipeline::measureStage(functions, space);
+    if (space == memory::Space::Device)
+      plan.unshard = pipeline::measureUnshard(impl.functions.stages[number].unshard);
   }
   return plans;
 }
@@ -95,15 +97,16 @@ static ProgramCosts computeCosts(const Program &program, int64_t place, const Pl
   costs.bufferBytes = state.bufferBytes;
   costs.optimizerStateBytes = state.optimizerStateBytes;
   costs.inputBytes = state.inputBytes;
-  costs.gradientBytes = state.gradientBytes;
+  costs.gradientBytes = state.gradientBytes + state.bucketBytes;
   costs.bucketBytes = state.bucketBytes;
   pipeline::RankList list(impl.schedule->program, unsigned(place));
   pipeline::RankMemory values = list.follow(plans.device);
   costs.savedBytes = values.heldBytes;
-  costs.activationPeakBytes = values.peakBytes;
+  costs.activationPeakBytes = values.valuePeakBytes;
+  costs.gatheredBytes = values.gatheredBytes;
   costs.stateBytes = state.getStateBytes();
   costs.frameBytes = planStageFrames(program, place).bytes;
-  costs.peakBytes = costs.stateBytes + costs.arenaBytes + costs.frameBytes + costs.gradientBytes +
+  costs.peakBytes = costs.stateBytes + costs.arenaBytes + costs.frameBytes + state.gradientBytes +
                     values.peakBytes;
   if (!plans.host.empty())
     costs.hostPeakBytes = list.follow(plans.host).peakBytes;

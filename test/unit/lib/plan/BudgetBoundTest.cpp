@@ -212,7 +212,7 @@ TEST_F(BudgetBoundTest, NoChoiceThatOffloadsIsFaster) {
             const double one = bound.boundSchedule(name, table, bytes);
             EXPECT_GE(seconds, all) << name << ", " << ranks << " ranks, price " << price;
             EXPECT_GE(seconds, one) << name << ", " << ranks << " ranks, price " << price;
-            // Whoever may offload as well is no slower.
+            // What may be offloaded, too, takes no longer.
             EXPECT_LE(all, keeping.boundAll(room));
             EXPECT_LE(one, keeping.boundSchedule(name, table, bytes));
             numRaised += one > bound.boundSchedule(name, table, 1e9) * 1.001;
