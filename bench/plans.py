@@ -2,13 +2,13 @@
 """What cleave-plan finds for Llama 3 and DeepSeek-V3 on clusters of H100s, beside published layouts and random plans.
 
     .venv/bin/python bench/plans.py PROGRAMS [--cases 8b-64,405b-16384] [--limit 60] [--sample 2000] [--sample-limit 600]
-        [--only found|budgets|sample] [--write]
+        [--only found|budgets|offload|sample] [--write]
 
 PROGRAMS is a folder with exports by model and batch: 8b-64/program.mlir has the batch 64. bench/large_models.py
 says how they are made; one that is not there yet is exported, which takes minutes. Each case is searched for
 --limit seconds; then the best plan with each published layout is searched for, and --sample random plans of the
 space that fit are simulated, as many as there is time for: cleave-plan fails if one of them is below its bounds.
---only=found, budgets or sample measures one table. Prints Markdown; --write puts the rows of the cases into
+--only=found, budgets, offload or sample measures one table. Prints Markdown; --write puts the rows of the cases into
 bench/results/plans.md, in place of theirs, and leaves all else as it is.
 """
 
@@ -83,6 +83,8 @@ HEADS = {
     "programs | processor, s | date |",
     "budgets": "| case | the best whose ranks recompute alike, s | with a budget by rank | step, s | MFU | gained | none takes less than, s | "
     "gap | tried | processor, s | date |",
+    "offload": "| case | the best whose ranks recompute alike, s | with a budget by rank that may offload | step, s | MFU | gained | "
+    "most in a host's memory for a device, GiB | none takes less than, s | gap | tried | processor, s | date |",
     "published": "| case | published | the best with it | step, s | chosen, s | date |",
     "sample": "| case | plans | placed programs | the fastest, by the bound | refused, too large | processor, s | date |",
 }
@@ -107,7 +109,8 @@ def run(binary, programs, ranks, batch, *options, stop=None):
 
 def describe(plan):
     axes = [f"{name} {plan[name]}" for name in ("dp", "ep", "tp", "cp", "pp") if plan[name] != "1"]
-    rest = [plan["parameters"], plan["recompute"]] + (["sequence"] if plan["sequence"] == "yes" else [])
+    recompute = plan["recompute"] + (" with offloading" if plan.get("offload") == "yes" else "")
+    rest = [plan["parameters"], recompute] + (["sequence"] if plan["sequence"] == "yes" else [])
     if plan["pp"] != "1":
         rest += [plan["schedule"], f"chunks {plan['chunks']}", f"ends {plan['ends']}"]
     return ", ".join(axes + rest)
@@ -142,18 +145,21 @@ def measure(name, options):
         words = said.strip().splitlines()[-1].split()
         count, least, refused, large, drawn = words[1], words[7], words[12], words[14], words[18]
         rows["sample"].append(f"| {name} | {count} | {drawn} | {least} | {refused}, {large} | {seconds:.0f} | {date} |")
-    if options.only in (None, "budgets"):
-        tried, _, seconds = plan("--alternatives=1000")
+    for kind, more in (("budgets", []), ("offload", ["--offload", "--budgets=12"])):
+        if options.only not in (None, kind):
+            continue
+        tried, _, seconds = plan("--alternatives=1000", *more)
         plans = [tried["best"], *tried["alternatives"]]
         alike = min(each["seconds"] for each in plans if each["plan"]["recompute"] != "budget")
         budgets = tried.get("budgets", {"tried": 0})
         bound = f"{budgets['lower_bound']:.3f} | {100 * budgets['gap']:.1f} %" if budgets["tried"] else " | "
         best = tried["best"]
-        rows["budgets"].append(
+        host = f"{max(place['host'] for place in best['memory']) / 2**30:.0f} | " if more else ""
+        rows[kind].append(
             f"| {name} | {alike:.3f} | {describe(best['plan'])} | {best['seconds']:.3f} | {100 * best['mfu']:.1f} % | "
-            f"{100 * (1 - best['seconds'] / alike):.1f} % | {bound} | {budgets['tried']} | {seconds:.0f} | {date} |"
+            f"{100 * (1 - best['seconds'] / alike):.1f} % | {host}{bound} | {budgets['tried']} | {seconds:.0f} | {date} |"
         )
-    if options.only in ("sample", "budgets"):
+    if options.only in ("sample", "budgets", "offload"):
         return rows
     found, _, seconds = plan("--budgets=0")
     best = found["best"]
@@ -194,7 +200,7 @@ def main():
     parser.add_argument("--limit", type=float, default=60)
     parser.add_argument("--sample", type=int, default=2000)
     parser.add_argument("--sample-limit", type=float, help="seconds of a search and its random plans")
-    parser.add_argument("--only", choices=("found", "budgets", "sample"), help="one table: a loaded machine serves for random plans")
+    parser.add_argument("--only", choices=("found", "budgets", "offload", "sample"), help="one table: a loaded machine serves for random plans")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     names = options.cases.split(",")

@@ -104,8 +104,10 @@ static llvm::Expected<double> readMemory(llvm::StringRef text, const cost::Clust
 
 /// Only budgets offload.
 static llvm::Error checkOffload(const cost::Cluster &cluster, const Fixed &fixed) {
-  if (budgetsOption == 0)
-    return makeError("--offload: expected memory budgets to be tried, found --budgets=0");
+  for (auto [isGiven, option] :
+       {std::pair(budgetsOption == 0, "--budgets=0"), {bool(exhaustiveOption), "--exhaustive"}})
+    if (isGiven)
+      return makeError("--offload: expected memory budgets to be tried, found {0}", option);
   if (const auto &recompute = fixed.get(Key::Recompute))
     return makeError("--offload: expected memory budgets to be tried, found --fix=recompute={0}",
                      *recompute);
