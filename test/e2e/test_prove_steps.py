@@ -8,7 +8,9 @@ import subprocess
 import cleave
 import pytest
 import torch
+from combinations_cover import seed
 from exported_models import MODELS
+from own_optimizers import Lion
 from test_prove_batches import CLIP, ERRORS, HALF, REDUCED, SCALE, STAGES, SYNC, ZERO_BUBBLE, opt, programs, replaced  # noqa: F401
 from training import ENVIRONMENT
 
@@ -102,13 +104,13 @@ def test_two_axes(programs, opt, prove, tmp_path):  # noqa: F811
 
 OPTIMIZERS = {
     torch.optim.SGD: {"lr": 0.01}, torch.optim.Adagrad: {}, torch.optim.RMSprop: {"centered": True}, torch.optim.NAdam: {},
-    torch.optim.Adamax: {}, torch.optim.Rprop: {},
+    torch.optim.Adamax: {}, torch.optim.Rprop: {}, torch.optim.Adafactor: {}, Lion: {},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_optimizers(opt, prove, tmp_path, optimizer):  # noqa: F811
-    """An update is run but where it goes by signs, of which rounding may turn one."""
+    """Also those that go by signs and comparisons of gradients."""
     torchvision = pytest.importorskip("torchvision")
     module = torchvision.ops.MLP(8, [16, 4])
     program = cleave.export(
@@ -116,13 +118,67 @@ def test_optimizers(opt, prove, tmp_path, optimizer):  # noqa: F811
         optimizer=optimizer(module.parameters(), **OPTIMIZERS[optimizer]), out=tmp_path,
     )  # fmt: skip
     part = opt(program, tmp_path / "part.mlir", SYNC).read_text()
-    has_signs = optimizer is torch.optim.Rprop
-    for edit, expected in [(replaced(REDUCED, BACK), "unknown"), (ERRORS["dropped"][0], "unknown" if has_signs else "refuted")]:
+    for edit, expected in [(replaced(REDUCED, BACK), "unknown"), (ERRORS["dropped"][0], "refuted")]:
         changed = tmp_path / "changed.mlir"
         changed.write_text(edit(part))
         answer = prove(program, changed, runs=True)
         assert answer["answer"] == expected, answer
-        assert answer["execution"]["update"] == (not has_signs) and answer["execution"]["values"] >= 5
+        assert answer["execution"]["update"] and answer["execution"]["values"] >= 5 and answer["execution"]["turning"] == 0
+
+
+class Signs(torch.optim.Optimizer):
+    """Goes by the signs of gradients alone."""
+
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.add_(torch.sign(p.grad), alpha=-group["lr"])
+
+
+class Centred(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(8, 16), torch.nn.Linear(16, 4)
+
+    def forward(self, x):
+        y = self.first(x)
+        return self.second(torch.tanh(y - y.mean(0)))
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.Rprop, Signs])
+def test_signs_of_rounding(opt, prove, tmp_path, optimizer):  # noqa: F811
+    """What is centred does not depend on a bias: its gradient is 0 but for rounding, and the sign of that is of any kind. So what a step
+    makes of it says nothing; of the other gradients it still does."""
+    torch.manual_seed(seed())
+    module = Centred()
+    program = cleave.export(
+        module, (torch.randn(4, 8),), loss=torch.nn.functional.mse_loss, targets=(torch.randn(4, 4),),
+        optimizer=optimizer(module.parameters(), lr=0.1), out=tmp_path,
+    )  # fmt: skip
+    part = opt(program, tmp_path / "part.mlir", f"{SYNC} size=3").read_text()
+    update = part.index("func.func @update")
+
+    def changed(name, new):
+        gradient = re.search(rf'(%\w+): tensor<\S+> \{{train\.role = #train\.role<gradient "{name}">', part[update:])[1]
+        path = tmp_path / "changed.mlir"
+        old = REDUCED.replace(r"sum\((%\w+)\)", rf"sum\(({gradient})\)")
+        path.write_text(part[:update] + re.sub(old, new, part[update:], count=1))
+        assert path.read_text() != part
+        return path
+
+    rounded = SUM.replace("(\\2)", "(%more)") + "%less = aten.sub_scalar(%sum, other = 3.0) : (\\4) -> \\4\n    "
+    rounded = "%more = aten.add_scalar(\\2, other = 1.0) : (\\4) -> \\4\n    " + rounded
+    rounded += "%tan = aten.tan(%less) : (\\4) -> \\4\n    \\1 = aten.atan(%tan) : (\\4) -> \\4"
+    answer = prove(program, changed("first.bias", rounded), runs=True)
+    assert answer["answer"] == "unknown", answer
+    assert answer["execution"]["turning"] >= 1 and answer["execution"]["update"]
+    answer = prove(program, changed("second.weight", r"\1 = aten.alias(\2) : (\4) -> \4"), runs=True)
+    assert answer["answer"] == "refuted", answer
+    assert {re.sub("^(param|optim)\\.|\\.(prev|step_size)$", "", each["name"]) for each in answer["execution"]["counterexamples"]} == {"second.weight"}
 
 
 @pytest.mark.parametrize("changes", [{"optimizer": None}, {"mean_over": "targets"}], ids=["of the caller", "shares of targets"])

@@ -7,11 +7,12 @@
 #include "runtime/io/Metrics.h"
 #include "runtime/io/Safetensors.h"
 #include "tools/cleave-prove/JoinShards.h"
-#include "tools/cleave-prove/Jumps.h"
 #include "tools/cleave-prove/RandomTensors.h"
+#include "tools/cleave-prove/Updates.h"
 #include "tools/cleave-prove/Widen.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -86,19 +87,16 @@ static std::optional<int64_t> countMicrobatches(ModuleOp module) {
   return count;
 }
 
-static bool hasUpdates(ModuleOp module) {
-  return llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
-    auto phase = function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName);
-    return phase && phase.getValue() == train::Phase::Update;
-  });
-}
-
 /// Above which a difference is none of rounding, where all is computed in float64: sums in another
 /// order differ by less than 1e-12 in the models of the tests.
 static constexpr double kTolerance = 1e-6;
 
 /// The same of parameters and optimizer states after an update.
 static constexpr double kUpdateTolerance = 1e-9;
+
+/// By what share of the greatest norm of any gradient others are changed, to see which updates turn
+/// with rounding; and how much more a value may differ than with that.
+static constexpr double kChange = 1e-10, kChangeOfFloat32 = 1e-4, kTimesChange = 10;
 
 /// The same where `bits` is the narrowest type; nothing where rounding may be as large as errors.
 /// Sums of float32 in another order differ by less than 1e-4 in the models of the tests.
@@ -123,17 +121,6 @@ static llvm::Error write(llvm::StringRef path, ModuleOp module) {
     return llvm::errorCodeToError(code);
   module->print(file, OpPrintingFlags().enableDebugInfo());
   return llvm::Error::success();
-}
-
-/// Copies of both programs without their updates, as files in `folder`.
-static llvm::Error writeWithoutUpdates(ModuleOp global, ModuleOp local, Files &files,
-                                       llvm::StringRef folder) {
-  files.global = (folder + "/global.mlir").str();
-  files.local = (folder + "/local.mlir").str();
-  OwningOpRef<ModuleOp> first = global.clone(), second = local.clone();
-  eraseUpdates(*first);
-  eraseUpdates(*second);
-  return llvm::joinErrors(write(files.global, *first), write(files.local, *second));
 }
 
 /// The same run in float64, as files in `folder`; nothing if the programs compute in float64
@@ -182,19 +169,23 @@ static std::string readError(llvm::StringRef path) {
   return (first + (second.empty() || second.starts_with(" ") ? "" : " " + second)).str();
 }
 
+static bool isOfUpdate(llvm::StringRef name) {
+  return name.starts_with("param.") || name.starts_with("optim.");
+}
+
 /// Whether a value differs by more than rounding explains. What an update makes is as large as the
 /// states before it, whose rounding is less than that of gradients, and these may be small.
 static bool isRefuted(const Counterexample &example, const Execution &execution) {
   if (!example.relative)
     return true;
-  bool isUpdated = llvm::StringRef(example.name).starts_with("param.") ||
-                   llvm::StringRef(example.name).starts_with("optim.");
-  return *example.relative >
-         (isUpdated && execution.isWide ? kUpdateTolerance : execution.tolerance);
+  return *example.relative > (isOfUpdate(example.name) && execution.tolerance <= kTolerance
+                                  ? kUpdateTolerance
+                                  : execution.tolerance);
 }
 
 /// What `cleave-run --json` says of both programs.
 static void readReport(const llvm::json::Object &report, Execution &execution) {
+  execution.counterexamples.clear();
   const llvm::json::Array *values = report.getArray("values");
   execution.numValues = values ? values->size() : 0;
   for (size_t i = 0; i < execution.numValues; ++i) {
@@ -226,35 +217,42 @@ static void readReport(const llvm::json::Object &report, Execution &execution) {
 /// The first step of some optimizers does not read their states.
 static constexpr const char *kStep = "2";
 
-/// Runs both programs by `program`, cleave-run; a reason if they were not.
-static std::string run(llvm::StringRef program, const Files &files, llvm::StringRef folder,
-                       std::chrono::steady_clock::time_point deadline, Execution &execution) {
-  auto left =
-      std::chrono::duration_cast<std::chrono::seconds>(deadline - std::chrono::steady_clock::now());
+/// A run of both programs on some ranks.
+struct Run {
+  llvm::StringRef program, folder; ///< cleave-run, and where its report goes
+  int64_t ranks = 1, ownMicrobatches = 0;
+  double tolerance = 0;
+  std::chrono::steady_clock::time_point deadline;
+};
+
+/// What cleave-run says of both programs; a reason if they were not run.
+static std::string run(const Run &run, const Files &files, llvm::json::Object &report) {
+  auto left = std::chrono::duration_cast<std::chrono::seconds>(run.deadline -
+                                                               std::chrono::steady_clock::now());
   if (left.count() < 1)
     return "the time limit was reached";
-  auto inFolder = [&](llvm::StringRef name) { return (folder + "/" + name).str(); };
-  std::string report = inFolder("report.json"), output = inFolder("output"),
+  auto inFolder = [&](llvm::StringRef name) { return (run.folder + "/" + name).str(); };
+  std::string path = inFolder("report.json"), output = inFolder("output"),
               errors = inFolder("errors");
-  (void)llvm::sys::fs::remove(report);
-  std::string numRanks = std::to_string(execution.ranks), limit = std::to_string(left.count()),
-              bound = runtime::formatNumber(execution.tolerance);
+  (void)llvm::sys::fs::remove(path);
+  std::string numRanks = std::to_string(run.ranks), limit = std::to_string(left.count()),
+              bound = runtime::formatNumber(run.tolerance);
   std::vector<llvm::StringRef> arguments = {
-      program,      files.local, "--against", files.global,  "--weights", files.weights, "--inputs",
-      files.inputs, "--json",    report,      "--tolerance", bound,       "--seed",      "0"};
-  if (execution.ranks > 1)
+      run.program,  files.local, "--against", files.global,  "--weights", files.weights, "--inputs",
+      files.inputs, "--json",    path,        "--tolerance", bound,       "--seed",      "0"};
+  if (run.ranks > 1)
     arguments.insert(arguments.end(),
                      {"--ranks", numRanks, "--ranks-as", "threads", "--timeout", limit});
-  std::string microbatches = std::to_string(execution.ownMicrobatches);
-  if (execution.ownMicrobatches > 0)
+  std::string microbatches = std::to_string(run.ownMicrobatches);
+  if (run.ownMicrobatches > 0)
     arguments.insert(arguments.end(), {"--whole-step", kStep, "--microbatches", microbatches});
   if (!files.states.empty())
     arguments.insert(arguments.end(), {"--states", files.states});
   std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), output, errors};
   std::string message;
-  llvm::sys::ExecuteAndWait(program, arguments, std::nullopt, redirects, unsigned(left.count()), 0,
-                            &message);
-  auto file = llvm::MemoryBuffer::getFile(report);
+  llvm::sys::ExecuteAndWait(run.program, arguments, std::nullopt, redirects, unsigned(left.count()),
+                            0, &message);
+  auto file = llvm::MemoryBuffer::getFile(path);
   if (!file) {
     std::string said = message.empty() ? readError(errors) : message;
     return said.empty() ? "cleave-run gave no report" : said;
@@ -265,7 +263,44 @@ static std::string run(llvm::StringRef program, const Files &files, llvm::String
       llvm::consumeError(parsed.takeError());
     return "cleave-run's report is no JSON object";
   }
-  readReport(*parsed->getAsObject(), execution);
+  report = std::move(*parsed->getAsObject());
+  return "";
+}
+
+/// Leaves out what the update of one device turns as much, if the gradients that it takes change by
+/// so little as rounding might: signs and comparisons of them say nothing there. A reason if that
+/// cannot be run.
+static std::string removeTurning(ModuleOp global, Run run, Files files, Execution &execution) {
+  if (llvm::none_of(execution.counterexamples,
+                    [](const Counterexample &example) { return isOfUpdate(example.name); }))
+    return "";
+  run.ownMicrobatches *= execution.batchParts;
+  run.ranks = 1;
+  files.local = (run.folder + "/changed.mlir").str();
+  llvm::StringMap<double> turned;
+  for (Change change : {Change::Larger, Change::Smaller, Change::BySign}) {
+    OwningOpRef<ModuleOp> changed = global.clone();
+    changeGradients(*changed, change,
+                    execution.tolerance <= kTolerance ? kChange : kChangeOfFloat32);
+    if (llvm::Error error = write(files.local, *changed))
+      return llvm::toString(std::move(error));
+    llvm::json::Object report;
+    if (std::string reason = ::run(run, files, report); !reason.empty())
+      return reason;
+    if (const llvm::json::Array *values = report.getArray("values"))
+      for (const llvm::json::Value &value : *values) {
+        const llvm::json::Object &object = *value.getAsObject();
+        double &most = turned[object.getString("name").value_or("")];
+        most = std::max(
+            most, object.getNumber("relative").value_or(std::numeric_limits<double>::infinity()));
+      }
+  }
+  size_t before = execution.counterexamples.size();
+  llvm::erase_if(execution.counterexamples, [&](const Counterexample &example) {
+    return isOfUpdate(example.name) && example.relative &&
+           *example.relative <= kTimesChange * turned.lookup(example.name);
+  });
+  execution.numTurning = before - execution.counterexamples.size();
   return "";
 }
 
@@ -293,8 +328,8 @@ Execution cleave::prove::execute(ModuleOp global, ModuleOp local, const ExecuteO
   int64_t microbatches = scheduled.value_or(parts > 1 ? 2 : 1);
   if (parts > 1)
     execution.ownMicrobatches = microbatches;
-  execution.hasUpdate =
-      parts > 1 && hasUpdates(global) && !jumpsInUpdate(global) && !jumpsInUpdate(local);
+  execution.batchParts = parts;
+  execution.hasUpdate = parts > 1 && hasUpdates(global);
   auto inputs = makeInputs(global, getSizes(local), microbatches * parts, options.seed);
   if (!inputs)
     return notRun(llvm::toString(inputs.takeError()));
@@ -339,12 +374,27 @@ Execution cleave::prove::execute(ModuleOp global, ModuleOp local, const ExecuteO
   llvm::sys::path::append(program, "cleave-run");
   if (!llvm::sys::fs::can_execute(program))
     return notRun("expected '" + llvm::Twine(program) + "', which runs them");
+  Run both{program, folder, execution.ranks, execution.ownMicrobatches, 0, options.deadline};
+  auto compare = [&](const Files &files) {
+    both.tolerance = execution.tolerance;
+    llvm::json::Object report;
+    std::string reason = run(both, files, report);
+    if (!reason.empty())
+      return reason;
+    readReport(report, execution);
+    OwningOpRef<ModuleOp> alone = parseSourceFile<ModuleOp>(files.global, global.getContext());
+    if (execution.hasUpdate && alone)
+      reason = removeTurning(*alone, both, files, execution);
+    if (!reason.empty())
+      execution.counterexamples.clear();
+    return reason;
+  };
   // In float64 first, where a smaller difference is seen, and as the programs are if that cannot be
   // run.
   if (std::optional<Files> wide = writeWide(global, local, files, execution.hasUpdate, folder)) {
     execution.isWide = true;
     execution.tolerance = kTolerance;
-    if (run(program, *wide, folder, options.deadline, execution).empty())
+    if (compare(*wide).empty())
       return execution;
     execution.isWide = false;
   }
@@ -353,9 +403,6 @@ Execution cleave::prove::execute(ModuleOp global, ModuleOp local, const ExecuteO
   if (!tolerance)
     return notRun("it computes in less than float32, whose rounding may be as large as an error");
   execution.tolerance = *tolerance;
-  if (parts > 1 && !execution.hasUpdate && hasUpdates(global))
-    if (llvm::Error error = writeWithoutUpdates(global, local, files, folder))
-      return notRun(llvm::toString(std::move(error)));
-  execution.notRun = run(program, files, folder, options.deadline, execution);
+  execution.notRun = compare(files);
   return execution;
 }

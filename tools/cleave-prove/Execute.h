@@ -42,8 +42,11 @@ struct Execution {
   std::string notRun; ///< why nothing was run; empty if both programs were
   int64_t ranks = 0;
   int64_t ownMicrobatches = 0; ///< of each rank, where roles divide the batch; else 0
+  int64_t batchParts = 1;      ///< ranks have microbatches of so many parts of the batch
   bool hasUpdate = false;      ///< updates were run
-  bool isWide = false;         ///< all was computed in float64, whatever the programs' types are
+  /// Values that differ, and turn as much where rounding changes a gradient.
+  unsigned numTurning = 0;
+  bool isWide = false; ///< all was computed in float64, whatever the programs' types are
   double tolerance = 0;
   unsigned numValues = 0;
   std::vector<Counterexample> counterexamples;

@@ -120,6 +120,7 @@ static llvm::json::Object toJson(const Execution &execution) {
                             {"float64", execution.isWide},
                             {"tolerance", execution.tolerance},
                             {"values", int64_t(execution.numValues)},
+                            {"turning", int64_t(execution.numTurning)},
                             {"counterexamples", std::move(values)}};
 }
 
@@ -206,6 +207,15 @@ static std::string describeRun(const Execution &execution) {
   return text.empty() ? " " : text + ", ";
 }
 
+/// "all 87 values agree"
+static std::string describeAgreement(const Execution &execution) {
+  std::string count = std::to_string(execution.numValues);
+  if (execution.numTurning == 0)
+    return "all " + count + " values agree";
+  return std::to_string(execution.numValues - execution.numTurning) + " of " + count +
+         " values agree, and the others turn where rounding changes a gradient";
+}
+
 static void printText(const Proof &proof, const std::optional<Execution> &execution) {
   if (proof.isProved) {
     llvm::outs() << "proved: " << proof.numResults << " results";
@@ -271,8 +281,8 @@ static void printText(const Proof &proof, const std::optional<Execution> &execut
   if (!execution->notRun.empty())
     llvm::outs() << "not run: " << execution->notRun << "\n";
   else
-    llvm::outs() << "on random inputs" << describeRun(*execution) << "all " << execution->numValues
-                 << " values agree, to a relative " << llvm::format("%g", execution->tolerance)
+    llvm::outs() << "on random inputs" << describeRun(*execution) << describeAgreement(*execution)
+                 << ", to a relative " << llvm::format("%g", execution->tolerance)
                  << (execution->hasUpdate ? "\n" : "; an update is not run\n");
 }
 
