@@ -93,6 +93,10 @@ class Ranks:
             self.native = native().Ranks(self._group_of_cpu(), timeout, self._make_group)
             self._number = _numbers[self._group.group_name] = _numbers[self._group.group_name] + 1
 
+    def let_go(self) -> None:
+        """Gives up its groups, with which nothing is computed any more."""
+        self.native = self._group = self._column = self._device_mesh = None
+
     def _group_of_cpu(self) -> str:
         """The group, by which ranks also agree on the processor; where it is NCCL's alone, one of Gloo beside it."""
         if "cpu:" in dist.get_backend_config(self._group):

@@ -6,12 +6,14 @@ optimizer's; the session computes in their memory.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import dataclasses
 import math
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -113,6 +115,18 @@ def compile_step(
 _live: weakref.WeakSet[Step] = weakref.WeakSet()
 
 
+@atexit.register
+def _end_groups() -> None:
+    """Lets go of process groups before the interpreter ends: their threads end with the last reference to them, and one that
+    gives back a tensor of Python's later than that aborts the process (pytorch#179291). Not after an error: an operation that
+    other ranks never join would be waited for. Parameters that are DTensors keep the groups of their mesh."""
+    for step in list(_live):
+        if step._process == os.getpid() and step._ranks is not None and not step._has_failed:
+            step.close()
+            step._options["group"] = None
+            step._ranks.let_go()
+
+
 class Step:
     """What `compile_step` returns. `close()` gives the model back."""
 
@@ -166,6 +180,8 @@ class Step:
         # Threads take turns.
         self._lock = threading.RLock()
         self._closed = False
+        # Whether a step has ended in an error, since when ranks may wait for each other.
+        self._has_failed = False
         mine = _updated(optimizers)
         for other in list(_live):
             if not other._closed and mine & _updated(other._optimizers):
@@ -194,8 +210,16 @@ class Step:
         microbatches = self._microbatches if microbatches is None else microbatches
         if not isinstance(microbatches, int) or microbatches < 1:
             raise ExportError(f"expected a positive number of microbatches, found {microbatches!r}")
-        with self._lock:
+        with self._lock, self._noting_failure():
             return self._train(inputs, targets, microbatches)
+
+    @contextlib.contextmanager
+    def _noting_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self._has_failed = True
+            raise
 
     def _train(self, inputs: Any, targets: tuple, microbatches: int) -> StepResult:
         compiled, tensors, number = self._prepare(inputs, targets, microbatches, trains=True)
@@ -229,7 +253,7 @@ class Step:
         """
         if self._model.training:
             raise ExportError("expected the model in evaluation mode, model.eval(), found it in training mode")
-        with self._lock:
+        with self._lock, self._noting_failure():
             compiled, tensors, number = self._prepare(inputs, targets, microbatches, trains=False)
             loss = compiled.session.step(number, tensors)
             if self._divides_untyped:

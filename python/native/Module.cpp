@@ -165,6 +165,12 @@ public:
 
   /// Runs a step, or the microbatches of a program without an update, on the tensors of all inputs,
   /// in the program's order, each with all microbatches along its batch dimension. Returns the
+  /// As that of Ranks: its pipeline, say, has groups of its own.
+  ~PySession() {
+    py::gil_scoped_release release;
+    session.reset();
+  }
+
   /// loss: the mean over all microbatches of all ranks.
   double step(int64_t number, const std::vector<at::Tensor> &tensors) {
     checkAdopted();

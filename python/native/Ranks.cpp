@@ -27,6 +27,12 @@ Ranks::Ranks(const std::string &group, double timeout, py::function makeGroup)
   world = take(joinProcessGroup(group, std::chrono::milliseconds(int64_t(timeout * 1000)), host));
 }
 
+Ranks::~Ranks() {
+  py::gil_scoped_release release;
+  ofDevices.clear();
+  world.reset();
+}
+
 llvm::Expected<Communicator *> Ranks::communicator(const Device *device) {
   if (!device)
     return world.get();

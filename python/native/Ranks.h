@@ -20,6 +20,8 @@ class __attribute__((visibility("hidden"))) Ranks {
 public:
   /// `makeGroup`: ranks of the group to the name of a new group of them.
   Ranks(const std::string &group, double timeout, pybind11::function makeGroup);
+  /// Threads of process groups that end here may need the GIL, to return tensors of Python's.
+  ~Ranks();
 
   int rank() const { return world->rank(); }
   int size() const { return world->size(); }

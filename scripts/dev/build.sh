@@ -21,7 +21,7 @@ build_preset() {
   dir=$(build_dir "$preset")
   [ -f "$dir/build.ninja" ] || step "configuring $dir" cmake --preset "$preset" \
     ${torch:+-B "$dir" -D CLEAVE_PYTHON="$PWD/$venv/bin/python3"}
-  step "building $dir (12 to 35 minutes on 2 cores, seconds when little changed)" \
+  step "building $dir (10 to 35 minutes on 2 cores, seconds when little changed)" \
     cmake --build "$dir" -j "$jobs" ${@:+--target "$@"}
 }
 

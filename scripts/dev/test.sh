@@ -49,7 +49,7 @@ run_tests() {
   export MKL_CBWR=AUTO,STRICT
   # Large pages, and memory in steps of 64 MiB: a start of cleave-run, of which tests make thousands, takes a sixth less.
   export GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864
-  say "All tests: 40 to 85 minutes on 2 cores from a fresh clone, of which 5 are downloads and 12 to 35" \
+  say "All tests: 35 to 70 minutes on 2 cores from a fresh clone, of which 5 are downloads and 10 to 35" \
     "the build. Seed of the pairwise cover: CLEAVE_TEST_SEED=$CLEAVE_TEST_SEED"
   setup_all
   build_preset release

@@ -48,3 +48,15 @@ def test_an_interrupt_while_a_rank_is_stopped(tmp_path):
     """Ctrl-C comes after a second, and is raised within two."""
     found, seconds = run("pipeline-stopped-interrupted", tmp_path)
     assert found.startswith("KeyboardInterrupt") and seconds < 3
+
+
+@pytest.mark.parametrize("layout", ["data", "pipeline"])
+def test_no_thread_of_a_group_is_left_when_python_ends(tmp_path, layout):
+    """One that gives back a tensor of Python's then would abort the process."""
+    command = [sys.executable, SCRIPT.with_name("ending_ranks.py")]
+    ranks = [subprocess.Popen([*command, str(rank), layout, tmp_path], stderr=subprocess.PIPE) for rank in range(2)]
+    for rank, process in enumerate(ranks):
+        _, said = process.communicate(timeout=240)
+        assert process.returncode == 0, said.decode()[-4000:]
+        during, after = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert during > 0 and after == 0
