@@ -186,7 +186,7 @@ private:
   bool triesBudgets() const;
   void searchBudgets();
   PlanBound measure(const Plan &plan);
-  std::vector<double> guessBudgets(Shape shape, bool offloads);
+  std::vector<std::pair<double, Plan>> guessBudgets(Shape shape);
   double boundBudget(const Entry &entry, const Shape &shape) const;
   std::optional<BudgetBound> getBudgetBound(const Entry &entry, const Shape &shape, bool offloads);
   double boundBudgetStages(Entry &entry, const Shape &shape, bool offloads);

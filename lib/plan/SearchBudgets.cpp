@@ -13,14 +13,6 @@ using namespace cleave::plan;
 
 static constexpr double forEver = std::numeric_limits<double>::infinity();
 
-namespace {
-/// A plan with a budget that was not carried out, and seconds that it may take.
-struct Guess {
-  double seconds = forEver;
-  Plan plan;
-};
-} // namespace
-
 /// Seconds within the memory, on the straight line between two ways to recompute of which one fits
 /// and the other one does not. No end where the fastest fits, so that a budget changes nothing, or
 /// none does.
@@ -62,8 +54,8 @@ PlanBound Search::measure(const Plan &plan) {
   return boundPlan(plan);
 }
 
-/// By schedule of a cut.
-std::vector<double> Search::guessBudgets(Shape shape, bool offloads) {
+/// Of the schedules of a cut: plans with a budget, and seconds that they may take.
+std::vector<std::pair<double, Plan>> Search::guessBudgets(Shape shape) {
   std::vector<std::string> schedules = space.listSchedules(shape);
   std::vector<std::array<PlanBound, std::size(allRecomputes)>> ways(schedules.size());
   for (Recompute recompute : allRecomputes) {
@@ -71,13 +63,18 @@ std::vector<double> Search::guessBudgets(Shape shape, bool offloads) {
     for (auto [schedule, way] : llvm::zip_equal(schedules, ways))
       way[size_t(recompute)] = measure({shape, schedule});
   }
+  shape.recompute = Recompute::Budget;
+  std::vector<std::pair<double, Plan>> guesses;
+  for (auto [schedule, way] : llvm::zip_equal(schedules, ways))
+    guesses.push_back({interpolate(way, options.memory), {shape, schedule}});
+  if (!options.offloads)
+    return guesses;
   const double rounds =
       double(space.programs[shape.layout.program].microbatches) / double(shape.layout.pipeline);
-  std::vector<double> guesses;
-  for (const auto &way : ways)
-    guesses.push_back(offloads ? guessOffloaded(way[size_t(Recompute::None)], options.memory,
-                                                rounds, cluster.device)
-                               : interpolate(way, options.memory));
+  for (auto [schedule, way] : llvm::zip_equal(schedules, ways))
+    guesses.push_back(
+        {guessOffloaded(way[size_t(Recompute::None)], options.memory, rounds, cluster.device),
+         {shape, schedule, /*budget=*/0, /*offloads=*/true}});
   return guesses;
 }
 
@@ -113,25 +110,18 @@ std::vector<Shape> Search::listCutsOfBudgets() {
 /// time that is left.
 std::vector<Plan> Search::listBudgets() {
   const double end = options.timer ? (now() + options.timer->getLimit()) / 2 : forEver;
-  std::vector<Guess> guesses;
+  std::vector<std::pair<double, Plan>> guesses;
   for (const Shape &shape : listCutsOfBudgets()) {
     if (isOver() || now() >= end)
       break;
-    Shape budget = shape;
-    budget.recompute = Recompute::Budget;
-    for (bool offloads : {false, true}) {
-      if (offloads && !options.offloads)
-        continue;
-      std::vector<double> seconds = guessBudgets(shape, offloads);
-      for (auto [schedule, guess] : llvm::zip_equal(space.listSchedules(budget), seconds))
-        if (guess < best)
-          guesses.push_back({guess, {budget, schedule, 0, offloads}});
-    }
+    for (auto &guess : guessBudgets(shape))
+      if (guess.first < best)
+        guesses.push_back(std::move(guess));
   }
-  llvm::stable_sort(guesses, [](const Guess &a, const Guess &b) { return a.seconds < b.seconds; });
+  llvm::stable_sort(guesses, llvm::less_first());
   std::vector<Plan> plans;
-  for (Guess &guess : guesses)
-    plans.push_back(std::move(guess.plan));
+  for (auto &[seconds, plan] : guesses)
+    plans.push_back(std::move(plan));
   return plans;
 }
 

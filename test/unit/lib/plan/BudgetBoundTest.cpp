@@ -147,16 +147,21 @@ protected:
   StageTable table;
 };
 
+Space makeSpace(int64_t ranks) {
+  Space space;
+  space.ranks = ranks;
+  space.programs.emplace_back();
+  space.programs[0].layers = layers;
+  space.programs[0].microbatches = 8;
+  return space;
+}
+
 TEST_F(BudgetBoundTest, NoChoiceIsFaster) {
   unsigned numTried = 0, numRaised = 0, numTighter = 0;
   double closest = 2;
   for (double price : {1e-4, 3e-3, 1e-2, 3e-2, 0.1, 10.0})
     for (int64_t ranks : {1, 2, 4}) {
-      Space space;
-      space.ranks = ranks;
-      space.programs.emplace_back();
-      space.programs[0].layers = layers;
-      space.programs[0].microbatches = 8;
+      const Space space = makeSpace(ranks);
       Layout layout;
       layout.pipeline = ranks;
       for (const Shape &shape : space.listShapes(layout)) {
@@ -193,11 +198,7 @@ TEST_F(BudgetBoundTest, NoChoiceThatOffloadsIsFaster) {
     for (double price : {1e-4, 1e-2, 10.0})
       for (int64_t ranks : {1, 4}) {
         cluster.device.hostBandwidth = bandwidth;
-        Space space;
-        space.ranks = ranks;
-        space.programs.emplace_back();
-        space.programs[0].layers = layers;
-        space.programs[0].microbatches = 8;
+        const Space space = makeSpace(ranks);
         Layout layout;
         layout.pipeline = ranks;
         for (const Shape &shape : space.listShapes(layout)) {
