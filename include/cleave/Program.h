@@ -94,6 +94,8 @@ struct ValueInfo {
   bool frozen = false;
   /// What lies in a bucket of gradients, in order; set if it is one. The type is then the buffer's.
   std::vector<ValueInfo> members;
+  /// Of such a member: mesh axes over which its bucket is summed, whole, on each rank.
+  std::vector<std::string> summedOver;
   /// The name in evaluation dumps: `loss`, `output.0`, `grad.w`, `param.w`, `optim.w.exp_avg`.
   std::string fileName;
 };

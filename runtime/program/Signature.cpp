@@ -142,10 +142,14 @@ static void readMembers(func::FuncOp function, ValueInfo &value, Type type) {
   if (!bucket)
     return;
   auto op = SymbolTable::lookupNearestSymbolFrom<train::BucketOp>(function, bucket.getSymbol());
-  for (auto [index, name] : llvm::enumerate(op.getNames().getAsRange<StringAttr>()))
-    value.members.push_back(readValue(
+  for (auto [index, name] : llvm::enumerate(op.getNames().getAsRange<StringAttr>())) {
+    ValueInfo &member = value.members.emplace_back(readValue(
         train::RoleAttr::get(type.getContext(), train::RoleKind::Gradient, name.getValue()),
         op.getReducedType(index)));
+    if (ArrayAttr axes = op.getAxes().value_or(ArrayAttr()))
+      for (StringAttr axis : axes.getAsRange<StringAttr>())
+        member.summedOver.push_back(axis.str());
+  }
 }
 
 Signature cleave::runtime::readSignature(func::FuncOp function) {

@@ -184,8 +184,9 @@ PAIRS = [
     Pair("traincheck-lightning-thunder-725", "wrong_dtype", Source("gpt_autocast", passes=("--partition-joint",)), Edit(r"( *)(%\w+) = aten\.mm\((%\w+), (%\w+)\)([^:\n]*): \(tensor<(\w+)xbf16>, tensor<(\w+)xbf16>\) -> tensor<(\w+)xbf16>", r"\1%a = aten._to_copy(\3, dtype = f32) : (tensor<\6xbf16>) -> tensor<\6xf32>" + "\n" + r"\1%b = aten._to_copy(\4, dtype = f32) : (tensor<\7xbf16>) -> tensor<\7xf32>" + "\n" + r"\1%c = aten.mm(%a, %b)\5: (tensor<\6xf32>, tensor<\7xf32>) -> tensor<\8xf32>" + "\n" + r"\1\2 = aten._to_copy(%c, dtype = bf16) : (tensor<\8xf32>) -> tensor<\8xbf16>", 0, "forward")),
 ]  # fmt: skip
 
-# These are also run.
-RUN = ("oneflow-9941", "flashattn-315", "mlm-4828")
+# No run shows these: one takes a sum of gradients before there is one, one rounds in another place, and in two the gradient that
+# counts in the norm is so small that it makes no difference above the tolerance.
+NOT_REFUTED = ("titan-1733", "traincheck-lightning-thunder-725", "rocm-te-715", "traincheck-deepspeed-1801")
 # Where the op that is named is neither the edited one nor a direct user of what it makes: it is at the line of the
 # same op of the model, or further on.
 FAR = {

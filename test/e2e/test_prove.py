@@ -261,16 +261,26 @@ def test_a_run_refutes_what_differs(build_dir, prove, local, tmp_path, name, mes
     assert answer["execution"]["float64"] and answer["execution"]["tolerance"] == 1e-6
     found = {example["name"]: example for example in answer["execution"]["counterexamples"]}
     assert value in found, found.keys()
-    dumps = []
-    for program, ranks in ((wrong, answer["execution"]["ranks"]), (whole, 1)):
-        dumps.append(tmp_path / f"{ranks}.safetensors")
+    # Gradients are the mean of those of both microbatches.
+    inputs, dumps = load_file(kept), {wrong: [], whole: []}
+    for half, program in itertools.product((0, 1), dumps):
+        part = tmp_path / f"part{half}.safetensors"
+        save_file({key: tensor.chunk(2)[half].contiguous() for key, tensor in inputs.items()}, part)
+        dumps[program].append(tmp_path / f"{len(dumps[wrong])}{len(dumps[whole])}.safetensors")
         subprocess.run(
-            [build_dir / "bin" / "cleave-run", program, "--weights", whole.with_suffix(".safetensors"), "--inputs", kept,
-             "--dump", dumps[-1], "--ranks", str(ranks)],
+            [build_dir / "bin" / "cleave-run", program, "--weights", kept.with_suffix(".weights.safetensors"), "--inputs", part,
+             "--dump", dumps[program][-1], "--ranks", str(1 if program == whole else answer["execution"]["ranks"])],
             check=True, env=ENVIRONMENT, timeout=120,
         )  # fmt: skip
-    here, there = (load_file(dump) for dump in dumps)
-    for value_name, example in found.items():
+
+    def mean(paths):
+        first, second = map(load_file, paths)
+        return {key: (first[key].double() + second[key].double()) / 2 for key in first}
+
+    here, there = mean(dumps[wrong]), mean(dumps[whole])
+    compared = {key: example for key, example in found.items() if key in here}
+    assert compared
+    for value_name, example in compared.items():
         at = tuple(example["at"])
         rounding = (2.0**-6 if name == "gpt_autocast" else 1e-4) * there[value_name].abs().max().item()
         assert here[value_name][at].item() == pytest.approx(example["local"], abs=rounding), example

@@ -90,7 +90,7 @@ def test_errors(zero, prove, tmp_path, error, level):  # noqa: F811
     assert len(answer["findings"]) <= 4 and {finding.get("op") for finding in answer["findings"]} <= ops
     run = answer["execution"]
     assert (run["ranks"], run["own_microbatches"], run["float64"], run["update"]) == (2, 2, True, True)
-    assert len({re.sub(r"^(param|optim)\.|\.exp_avg(_sq)?$", "", example["name"]) for example in run["counterexamples"]}) == 1
+    assert len({re.sub(r"^(param|grad|optim)\.|\.exp_avg(_sq)?$", "", example["name"]) for example in run["counterexamples"]}) == 1
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])

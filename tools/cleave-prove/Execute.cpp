@@ -220,7 +220,8 @@ static constexpr const char *kStep = "2";
 /// A run of both programs on some ranks.
 struct Run {
   llvm::StringRef program, folder; ///< cleave-run, and where its report goes
-  int64_t ranks = 1, ownMicrobatches = 0;
+  int64_t ranks = 1;
+  int64_t microbatches = 0; ///< of each rank, where a whole step is run; else 0
   double tolerance = 0;
   std::chrono::steady_clock::time_point deadline;
 };
@@ -243,8 +244,8 @@ static std::string run(const Run &run, const Files &files, llvm::json::Object &r
   if (run.ranks > 1)
     arguments.insert(arguments.end(),
                      {"--ranks", numRanks, "--ranks-as", "threads", "--timeout", limit});
-  std::string microbatches = std::to_string(run.ownMicrobatches);
-  if (run.ownMicrobatches > 0)
+  std::string microbatches = std::to_string(run.microbatches);
+  if (run.microbatches > 0)
     arguments.insert(arguments.end(), {"--whole-step", kStep, "--microbatches", microbatches});
   if (!files.states.empty())
     arguments.insert(arguments.end(), {"--states", files.states});
@@ -274,7 +275,7 @@ static std::string removeTurning(ModuleOp global, Run run, Files files, Executio
   if (llvm::none_of(execution.counterexamples,
                     [](const Counterexample &example) { return isOfUpdate(example.name); }))
     return "";
-  run.ownMicrobatches *= execution.batchParts;
+  run.microbatches *= execution.batchParts;
   run.ranks = 1;
   files.local = (run.folder + "/changed.mlir").str();
   llvm::StringMap<double> turned;
@@ -304,6 +305,170 @@ static std::string removeTurning(ModuleOp global, Run run, Files files, Executio
   return "";
 }
 
+namespace {
+/// What may be run of two programs.
+class Runner {
+public:
+  Runner(ModuleOp global, ModuleOp local, const ExecuteOptions &options, llvm::StringRef program,
+         llvm::StringRef weights, llvm::StringRef folder)
+      : global(global), local(local), options(options), program(program), folder(folder) {
+    files.global = options.global;
+    files.local = options.local;
+    files.weights = weights.str();
+    if (options.weights.empty())
+      varyWeights();
+  }
+
+  /// `openSize` is that of an axis of the mesh whose size is open.
+  void run(int64_t openSize, Execution &execution);
+
+private:
+  std::string inFolder(llvm::StringRef name) const { return folder + "/" + name.str(); }
+  std::string fileFor(llvm::StringRef name) const;
+  void varyWeights();
+  std::string runStep(Execution &execution);
+  std::string runMicrobatches(Execution &execution);
+  std::string writeInputs(const Execution &execution, int64_t microbatches);
+  std::string writeStates();
+  std::string compare(const Files &files, int64_t microbatches, Execution &execution);
+  std::string compareWide(int64_t microbatches, Execution &execution);
+  std::string compareNarrow(int64_t microbatches, Execution &execution);
+
+  ModuleOp global, local;
+  const ExecuteOptions &options;
+  std::string program, folder; ///< cleave-run, and where files are
+  Files files;
+  /// Microbatches that a schedule says.
+  std::optional<int64_t> scheduled;
+};
+} // namespace
+
+/// Where the run's inputs, states or weights go: beside the inputs, if these are kept.
+std::string Runner::fileFor(llvm::StringRef name) const {
+  if (options.inputs.empty())
+    return inFolder((name + ".safetensors").str());
+  if (name == "inputs")
+    return options.inputs;
+  llvm::SmallString<128> beside(options.inputs);
+  llvm::sys::path::replace_extension(beside, name + ".safetensors");
+  return beside.str().str();
+}
+
+/// Weights of which all elements are equal, as they are before training, hide that one takes the
+/// place of another: they are made different, where files can be read.
+void Runner::varyWeights() {
+  std::string varied = fileFor("weights");
+  llvm::Expected<bool> isVaried = varyEqualWeights(global, files.weights, varied, options.seed);
+  if (!isVaried)
+    llvm::consumeError(isVaried.takeError());
+  else if (*isVaried)
+    files.weights = varied;
+}
+
+/// Writes inputs of as many microbatches as each part of the batch has; a reason if there are none.
+std::string Runner::writeInputs(const Execution &execution, int64_t microbatches) {
+  files.inputs = fileFor("inputs");
+  auto inputs =
+      makeInputs(global, getSizes(local), microbatches * execution.batchParts, options.seed);
+  if (!inputs)
+    return llvm::toString(inputs.takeError());
+  return llvm::toString(writeTensors(files.inputs, *inputs));
+}
+
+std::string Runner::writeStates() {
+  files.states = fileFor("states");
+  return llvm::toString(writeTensors(files.states, makeStates(global, options.seed)));
+}
+
+std::string Runner::compare(const Files &files, int64_t microbatches, Execution &execution) {
+  Run both{program, folder, execution.ranks, microbatches, execution.tolerance, options.deadline};
+  llvm::json::Object report;
+  std::string reason = ::run(both, files, report);
+  if (!reason.empty())
+    return reason;
+  readReport(report, execution);
+  OwningOpRef<ModuleOp> alone = parseSourceFile<ModuleOp>(files.global, global.getContext());
+  if (execution.hasUpdate && alone)
+    reason = removeTurning(*alone, both, files, execution);
+  if (!reason.empty())
+    execution.counterexamples.clear();
+  return reason;
+}
+
+/// In float64, where a smaller difference is seen.
+std::string Runner::compareWide(int64_t microbatches, Execution &execution) {
+  std::optional<Files> wide = writeWide(global, local, files, execution.hasUpdate, folder);
+  if (!wide)
+    return "the programs have no copies in float64";
+  execution.isWide = true;
+  execution.tolerance = kTolerance;
+  std::string reason = compare(*wide, microbatches, execution);
+  if (!reason.empty())
+    execution.isWide = false;
+  return reason;
+}
+
+/// As the programs are.
+std::string Runner::compareNarrow(int64_t microbatches, Execution &execution) {
+  std::optional<double> tolerance =
+      toleranceFor(std::min(narrowestFloat(global), narrowestFloat(local)));
+  if (!tolerance)
+    return "it computes in less than float32, whose rounding may be as large as an error";
+  execution.tolerance = *tolerance;
+  return compare(files, microbatches, execution);
+}
+
+/// A whole step, with its update; a reason if it is not run.
+std::string Runner::runStep(Execution &execution) {
+  // Two of them show whether gradients are added up.
+  int64_t microbatches = scheduled.value_or(2);
+  bool hasOwn = execution.batchParts > 1, isTyped = !hasOwn && !hasShards(local);
+  execution.hasUpdate = hasUpdates(global);
+  execution.microbatches = microbatches;
+  execution.ownMicrobatches = hasOwn ? microbatches : 0;
+  std::string reason = writeInputs(execution, microbatches);
+  if (reason.empty() && execution.hasUpdate)
+    reason = writeStates();
+  // Files hold whole tensors.
+  OwningOpRef<ModuleOp> joined;
+  ModuleOp asWritten = local;
+  if (reason.empty() && hasShards(local)) {
+    joined = local.clone();
+    if (!joinShards(*joined))
+      return "what ranks have of a value is not a part of a whole";
+    files.local = inFolder("joined.mlir");
+    reason = llvm::toString(::write(files.local, *joined));
+    local = *joined;
+  }
+  if (reason.empty())
+    reason = compareWide(microbatches, execution);
+  // Of typed programs the microbatches are run then.
+  if (!reason.empty() && !isTyped)
+    reason = compareNarrow(microbatches, execution);
+  local = asWritten;
+  return reason;
+}
+
+/// The microbatches of a typed program, without an update.
+std::string Runner::runMicrobatches(Execution &execution) {
+  files.states = "";
+  execution.hasUpdate = false;
+  execution.microbatches = execution.ownMicrobatches = 0;
+  std::string reason = writeInputs(execution, scheduled.value_or(1));
+  if (reason.empty() && !compareWide(0, execution).empty())
+    reason = compareNarrow(0, execution);
+  return reason;
+}
+
+void Runner::run(int64_t openSize, Execution &execution) {
+  execution.ranks = countRanks(local, openSize);
+  execution.batchParts = countBatchParts(local, openSize);
+  scheduled = countMicrobatches(local);
+  execution.notRun = runStep(execution);
+  if (!execution.notRun.empty() && execution.batchParts == 1 && !hasShards(local))
+    execution.notRun = runMicrobatches(execution);
+}
+
 Execution cleave::prove::execute(ModuleOp global, ModuleOp local, const ExecuteOptions &options) {
   Execution execution;
   auto notRun = [&](const llvm::Twine &reason) {
@@ -321,19 +486,6 @@ Execution cleave::prove::execute(ModuleOp global, ModuleOp local, const ExecuteO
   if (openSize == std::end(kOpenSizes))
     return notRun("it is for " + llvm::Twine(ranks) + " ranks, of which at most " +
                   llvm::Twine(kMaxRanks) + " are run");
-  execution.ranks = countRanks(local, *openSize);
-  int64_t parts = countBatchParts(local, *openSize);
-  // Two of them show whether gradients are added up.
-  std::optional<int64_t> scheduled = countMicrobatches(local);
-  int64_t microbatches = scheduled.value_or(parts > 1 ? 2 : 1);
-  if (parts > 1)
-    execution.ownMicrobatches = microbatches;
-  execution.batchParts = parts;
-  execution.hasUpdate = parts > 1 && hasUpdates(global);
-  auto inputs = makeInputs(global, getSizes(local), microbatches * parts, options.seed);
-  if (!inputs)
-    return notRun(llvm::toString(inputs.takeError()));
-
   llvm::SmallString<128> weights(options.weights), folder;
   if (weights.empty()) {
     weights = options.global;
@@ -344,65 +496,12 @@ Execution cleave::prove::execute(ModuleOp global, ModuleOp local, const ExecuteO
   if (llvm::sys::fs::createUniqueDirectory("cleave-prove", folder))
     return notRun("no temporary folder can be made");
   auto removed = llvm::make_scope_exit([&] { (void)llvm::sys::fs::remove_directories(folder); });
-  auto inFolder = [&](llvm::StringRef name) { return (folder + "/" + name).str(); };
-  Files files{options.global, options.local, weights.str().str(),
-              options.inputs.empty() ? inFolder("inputs.safetensors") : options.inputs, ""};
-  // In a step of ranks with microbatches of their own, files hold whole tensors.
-  OwningOpRef<ModuleOp> joined = local.clone();
-  if (parts > 1 && joinShards(*joined)) {
-    files.local = inFolder("joined.mlir");
-    if (llvm::Error error = ::write(files.local, *joined))
-      return notRun(llvm::toString(std::move(error)));
-    local = *joined;
-  }
-  if (llvm::Error error = writeTensors(files.inputs, *inputs))
-    return notRun(llvm::toString(std::move(error)));
-  if (execution.hasUpdate) {
-    files.states = inFolder("states.safetensors");
-    if (!options.inputs.empty()) {
-      llvm::SmallString<128> beside(options.inputs);
-      llvm::sys::path::replace_extension(beside, "states.safetensors");
-      files.states = beside.str().str();
-    }
-    if (llvm::Error error = writeTensors(files.states, makeStates(global, options.seed)))
-      return notRun(llvm::toString(std::move(error)));
-  }
-
   // Beside this executable, as they are installed.
   std::string self = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
   llvm::SmallString<128> program(llvm::sys::path::parent_path(self));
   llvm::sys::path::append(program, "cleave-run");
   if (!llvm::sys::fs::can_execute(program))
     return notRun("expected '" + llvm::Twine(program) + "', which runs them");
-  Run both{program, folder, execution.ranks, execution.ownMicrobatches, 0, options.deadline};
-  auto compare = [&](const Files &files) {
-    both.tolerance = execution.tolerance;
-    llvm::json::Object report;
-    std::string reason = run(both, files, report);
-    if (!reason.empty())
-      return reason;
-    readReport(report, execution);
-    OwningOpRef<ModuleOp> alone = parseSourceFile<ModuleOp>(files.global, global.getContext());
-    if (execution.hasUpdate && alone)
-      reason = removeTurning(*alone, both, files, execution);
-    if (!reason.empty())
-      execution.counterexamples.clear();
-    return reason;
-  };
-  // In float64 first, where a smaller difference is seen, and as the programs are if that cannot be
-  // run.
-  if (std::optional<Files> wide = writeWide(global, local, files, execution.hasUpdate, folder)) {
-    execution.isWide = true;
-    execution.tolerance = kTolerance;
-    if (compare(*wide).empty())
-      return execution;
-    execution.isWide = false;
-  }
-  std::optional<double> tolerance =
-      toleranceFor(std::min(narrowestFloat(global), narrowestFloat(local)));
-  if (!tolerance)
-    return notRun("it computes in less than float32, whose rounding may be as large as an error");
-  execution.tolerance = *tolerance;
-  execution.notRun = compare(files);
+  Runner(global, local, options, program, weights, folder).run(*openSize, execution);
   return execution;
 }

@@ -7,9 +7,13 @@
 
 namespace cleave::prove {
 
-/// Where attributes say that ranks have shards of parameters and optimizer states, has functions
-/// take them whole and return them whole, as files have them: each rank takes its part, and what it
-/// returns is gathered. Removes the attributes; whether there were any.
+/// Whether attributes say how arguments or results of the functions of a step lie.
+bool hasShards(mlir::ModuleOp module);
+
+/// Has functions of which attributes say how arguments and results lie take these whole and return
+/// them whole, as files have them: each rank takes its part, what it returns is gathered, and
+/// terms are added up. Where roles divide the batch, a gradient that it has not reduced stays the
+/// rank's term. Removes the attributes. False if a value is not a part of a whole.
 bool joinShards(mlir::ModuleOp module);
 
 } // namespace cleave::prove

@@ -8,9 +8,13 @@
 #include "runtime/io/Safetensors.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
 
+#include <cmath>
 #include <cstring>
+#include <deque>
 #include <random>
 
 using namespace mlir;
@@ -111,6 +115,32 @@ llvm::Expected<std::vector<RandomTensor>> prove::makeInputs(ModuleOp global,
   return inputs;
 }
 
+/// The type of elements, if they are floating-point numbers, and what their bits mean.
+static std::optional<std::pair<runtime::DType, const llvm::fltSemantics *>> findFloat(Type type) {
+  if (type.isF64())
+    return {{runtime::DType::F64, &APFloat::IEEEdouble()}};
+  if (type.isF32())
+    return {{runtime::DType::F32, &APFloat::IEEEsingle()}};
+  if (type.isBF16())
+    return {{runtime::DType::BF16, &APFloat::BFloat()}};
+  if (type.isF16())
+    return {{runtime::DType::F16, &APFloat::IEEEhalf()}};
+  return std::nullopt;
+}
+
+/// Elements in `bytes` that `next` makes.
+static void fillFloats(std::vector<char> &bytes, runtime::DType dtype,
+                       const llvm::fltSemantics &semantics, llvm::function_ref<double()> next) {
+  unsigned size = runtime::byteSize(dtype);
+  for (size_t at = 0; at < bytes.size(); at += size) {
+    APFloat value(next());
+    bool losesInfo = false;
+    value.convert(semantics, APFloat::rmNearestTiesToEven, &losesInfo);
+    uint64_t bits = value.bitcastToAPInt().getZExtValue();
+    std::memcpy(&bytes[at], &bits, size);
+  }
+}
+
 /// Between 0.4 and 0.6: what a root is taken of is positive, variances among it, and no small
 /// gradient turns a sign.
 std::vector<RandomTensor> prove::makeStates(ModuleOp global, uint64_t seed) {
@@ -127,32 +157,68 @@ std::vector<RandomTensor> prove::makeStates(ModuleOp global, uint64_t seed) {
       RandomTensor state{
           ("optim." + role.getNameOrEmpty() + "." + role.getSlot().getValue()).str(), {}, {}};
       state.type.shape.assign(type.getShape().begin(), type.getShape().end());
-      auto fill = [&](runtime::DType dtype, const llvm::fltSemantics &semantics) {
-        state.type.dtype = dtype;
-        unsigned size = runtime::byteSize(dtype);
-        state.bytes.resize(size_t(*runtime::countBytes(dtype, state.type.shape)));
-        for (size_t at = 0; at < state.bytes.size(); at += size) {
-          APFloat value(uniform(random));
-          bool losesInfo = false;
-          value.convert(semantics, APFloat::rmNearestTiesToEven, &losesInfo);
-          uint64_t bits = value.bitcastToAPInt().getZExtValue();
-          std::memcpy(&state.bytes[at], &bits, size);
-        }
-      };
-      Type element = type.getElementType();
-      if (element.isF64())
-        fill(runtime::DType::F64, APFloat::IEEEdouble());
-      else if (element.isF32())
-        fill(runtime::DType::F32, APFloat::IEEEsingle());
-      else if (element.isBF16())
-        fill(runtime::DType::BF16, APFloat::BFloat());
-      else if (element.isF16())
-        fill(runtime::DType::F16, APFloat::IEEEhalf());
-      else
+      auto found = findFloat(type.getElementType());
+      if (!found)
         return {};
+      state.type.dtype = found->first;
+      state.bytes.resize(size_t(*runtime::countBytes(found->first, state.type.shape)));
+      fillFloats(state.bytes, found->first, *found->second, [&] { return uniform(random); });
       states.push_back(std::move(state));
     }
   return states;
+}
+
+/// The names of parameters and buffers, by which files have them, and the types of their elements.
+static llvm::StringMap<Type> findWeights(ModuleOp global) {
+  llvm::StringMap<Type> weights;
+  for (auto function : global.getOps<func::FuncOp>())
+    for (BlockArgument argument : function.getArguments()) {
+      auto role =
+          function.getArgAttrOfType<train::RoleAttr>(argument.getArgNumber(), train::kRoleAttrName);
+      if (role && (role.getKind() == RoleKind::Parameter || role.getKind() == RoleKind::Buffer))
+        weights[role.getNameOrEmpty()] =
+            cast<RankedTensorType>(argument.getType()).getElementType();
+    }
+  return weights;
+}
+
+llvm::Expected<bool> prove::varyEqualWeights(ModuleOp global, llvm::StringRef from,
+                                             llvm::StringRef to, uint64_t seed) {
+  auto file = runtime::SafetensorsFile::open(from);
+  if (!file)
+    return file.takeError();
+  std::mt19937_64 random(seed + 2);
+  std::uniform_real_distribution<double> uniform(-0.25, 0.25);
+  llvm::StringMap<Type> weights = findWeights(global);
+  std::vector<runtime::TensorView> views((*file)->tensors());
+  std::deque<std::vector<char>> made;
+  for (runtime::TensorView &view : views) {
+    Type type = weights.lookup(view.name);
+    auto found = type ? findFloat(type) : std::nullopt;
+    size_t size = found ? runtime::byteSize(found->first) : 0;
+    if (!found || view.dtype != found->first || view.bytes.size() < 2 * size ||
+        view.bytes.drop_front(size) != view.bytes.drop_back(size))
+      continue;
+    uint64_t bits = 0;
+    std::memcpy(&bits, view.bytes.data(), size);
+    double value = [&] {
+      APFloat all(*found->second, APInt(8 * size, bits));
+      bool losesInfo = false;
+      all.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
+      return all.convertToDouble();
+    }();
+    if (!std::isfinite(value))
+      continue;
+    std::vector<char> &bytes = made.emplace_back(view.bytes.size());
+    double most = std::max(std::abs(value), 0.2);
+    fillFloats(bytes, found->first, *found->second, [&] { return value + most * uniform(random); });
+    view.bytes = {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()};
+  }
+  if (made.empty())
+    return false;
+  if (llvm::Error error = runtime::writeSafetensors(to, views, (*file)->metadata()))
+    return std::move(error);
+  return true;
 }
 
 llvm::Error prove::writeTensors(llvm::StringRef path, llvm::ArrayRef<RandomTensor> tensors) {

@@ -28,6 +28,12 @@ llvm::Expected<std::vector<RandomTensor>> makeInputs(mlir::ModuleOp global,
 /// other types than floating-point numbers.
 std::vector<RandomTensor> makeStates(mlir::ModuleOp global, uint64_t seed);
 
+/// Writes the weights of file `from` to `to`, but each parameter or buffer of floating-point
+/// elements that are all equal with other elements, near to these. Whether there is one: else
+/// nothing is written.
+llvm::Expected<bool> varyEqualWeights(mlir::ModuleOp global, llvm::StringRef from,
+                                      llvm::StringRef to, uint64_t seed);
+
 llvm::Error writeTensors(llvm::StringRef path, llvm::ArrayRef<RandomTensor> tensors);
 
 } // namespace cleave::prove

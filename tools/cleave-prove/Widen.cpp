@@ -3,6 +3,7 @@
 #include "tools/cleave-prove/Widen.h"
 #include "dialects/aten/ops/Call.h"
 #include "dialects/aten/ops/Copy.h"
+#include "dialects/dist/Dist.h"
 #include "dialects/train/Program.h"
 #include "dialects/train/Train.h"
 
@@ -43,31 +44,39 @@ static APFloat toDouble(APFloat value) {
   return value;
 }
 
-/// Makes the number of the step and the loss scale float32 again, as they are in every program;
-/// what computes with them takes a copy in float64.
+/// Makes a value float32 again, and what says that it lies in another way; what computes with it
+/// takes a copy in float64.
+static void narrow(mlir::Value value) {
+  auto wide = cast<RankedTensorType>(value.getType());
+  value.setType(RankedTensorType::get(wide.getShape(), Float32Type::get(value.getContext()),
+                                      wide.getEncoding()));
+  mlir::Value copy;
+  OpBuilder b(value.getContext());
+  b.setInsertionPointAfterValue(value);
+  for (Operation *user : llvm::to_vector(value.getUsers())) {
+    if (isa<train::TrainDialect>(user->getDialect()) || isa<aten::ItemOp>(user))
+      continue;
+    if (isa<dist::ConvertOp, dist::ReinterpretOp>(user)) {
+      narrow(user->getResult(0));
+      continue;
+    }
+    if (!copy)
+      copy = aten::ToCopyOp::create(b, value.getLoc(), wide, value,
+                                    TypeAttr::get(wide.getElementType()), BoolAttr(), StringAttr());
+    user->replaceUsesOfWith(value, copy);
+  }
+}
+
+/// Makes the number of the step and the loss scale float32 again, as they are in every program.
 static void narrowScalars(ModuleOp module) {
-  Type narrow = Float32Type::get(module.getContext());
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function.isExternal())
       continue;
     for (BlockArgument argument : function.getArguments()) {
       train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
-      auto wide = dyn_cast<RankedTensorType>(argument.getType());
-      if (!wide || !role ||
-          (role.getKind() != train::RoleKind::Step && role.getKind() != train::RoleKind::LossScale))
-        continue;
-      argument.setType(RankedTensorType::get(wide.getShape(), narrow, wide.getEncoding()));
-      auto users = llvm::to_vector(argument.getUsers());
-      OpBuilder b = OpBuilder::atBlockBegin(&function.front());
-      mlir::Value copy;
-      for (Operation *user : users)
-        if (!isa<train::TrainDialect>(user->getDialect()) && !isa<aten::ItemOp>(user)) {
-          if (!copy)
-            copy = aten::ToCopyOp::create(b, argument.getLoc(), wide, argument,
-                                          TypeAttr::get(wide.getElementType()), BoolAttr(),
-                                          StringAttr());
-          user->replaceUsesOfWith(argument, copy);
-        }
+      if (role && isa<RankedTensorType>(argument.getType()) &&
+          (role.getKind() == train::RoleKind::Step || role.getKind() == train::RoleKind::LossScale))
+        narrow(argument);
     }
     function.setType(FunctionType::get(module.getContext(), function.front().getArgumentTypes(),
                                        function.getResultTypes()));

@@ -115,6 +115,7 @@ static llvm::json::Object toJson(const Execution &execution) {
     values.push_back(std::move(value));
   }
   return llvm::json::Object{{"ranks", execution.ranks},
+                            {"microbatches", execution.microbatches},
                             {"own_microbatches", execution.ownMicrobatches},
                             {"update", execution.hasUpdate},
                             {"float64", execution.isWide},
@@ -201,9 +202,14 @@ static void print(const Counterexample &example) {
 /// ", in float64, on 3 ranks with 2 microbatches each, "
 static std::string describeRun(const Execution &execution) {
   std::string text = execution.isWide ? ", in float64" : "";
-  if (execution.ownMicrobatches > 0)
-    text += ", on " + std::to_string(execution.ranks) + " ranks with " +
-            std::to_string(execution.ownMicrobatches) + " microbatches each";
+  if (execution.microbatches > 0)
+    text += ", on " + std::to_string(execution.ranks) +
+            (execution.ranks == 1 ? " rank" : " ranks") + " with " +
+            std::to_string(execution.microbatches) +
+            (execution.microbatches == 1 ? " microbatch" : " microbatches") +
+            (execution.ownMicrobatches > 0 ? " each"
+             : execution.ranks > 1         ? " together"
+                                           : "");
   return text.empty() ? " " : text + ", ";
 }
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 using namespace cleave;
 using namespace cleave::runtime;
@@ -102,13 +103,28 @@ llvm::Error run::add(WholeTensor &sum, llvm::ArrayRef<char> more) {
   return llvm::Error::success();
 }
 
+static SessionOptions makeSessionOptions(const run::Options &options, Communicator &world,
+                                         int64_t microbatches) {
+  SessionOptions result;
+  result.communicator = &world;
+  result.device = options.device;
+  result.seed = options.seed;
+  result.microbatches = microbatches;
+  result.weightGradients = options.weightGradients;
+  result.kernels = options.kernels;
+  result.check = options.check;
+  result.poisonsDeadMemory = options.poisonsDeadMemory;
+  return result;
+}
+
 namespace {
 /// Runs a step of one program on the ranks of `world`.
 class StepOfRank {
 public:
   StepOfRank(const Program &program, Communicator &world, const run::Options &options,
-             int64_t microbatches)
-      : program(program), world(world), options(options), microbatches(microbatches) {}
+             int64_t microbatches, bool listsLosses)
+      : program(program), world(world), options(options), microbatches(microbatches),
+        listsLosses(listsLosses) {}
 
   llvm::Expected<run::StepResult> run();
 
@@ -116,6 +132,7 @@ private:
   llvm::Error start();
   llvm::Error noteMicrobatch(int64_t index);
   llvm::Error addResults();
+  llvm::Error addReports();
   llvm::Error addGradient(WholeTensor tensor, const ValueInfo &value);
   void addState(std::vector<WholeTensor> tensors) {
     for (WholeTensor &tensor : tensors)
@@ -126,6 +143,7 @@ private:
   Communicator &world;
   const run::Options &options;
   int64_t microbatches;
+  bool listsLosses;
   std::unique_ptr<Session> session;
   std::optional<BatchFile> inputs;
   run::StepResult result;
@@ -137,16 +155,8 @@ private:
 } // namespace
 
 llvm::Error StepOfRank::start() {
-  SessionOptions sessionOptions;
-  sessionOptions.communicator = &world;
-  sessionOptions.device = options.device;
-  sessionOptions.seed = options.seed;
-  sessionOptions.microbatches = microbatches;
+  SessionOptions sessionOptions = makeSessionOptions(options, world, microbatches);
   sessionOptions.keepOutputs = microbatches > 1 && accumulates(program);
-  sessionOptions.weightGradients = options.weightGradients;
-  sessionOptions.kernels = options.kernels;
-  sessionOptions.check = options.check;
-  sessionOptions.poisonsDeadMemory = options.poisonsDeadMemory;
   if (llvm::Error error = Session::create(program, sessionOptions).moveInto(session))
     return error;
   if (!program.weights().empty())
@@ -166,7 +176,7 @@ llvm::Error StepOfRank::start() {
 llvm::Error StepOfRank::noteMicrobatch(int64_t index) {
   bool hasLoss = llvm::any_of(program.outcomes(),
                               [](const ValueInfo &value) { return value.role == RoleKind::Loss; });
-  if (hasLoss) {
+  if (hasLoss && listsLosses) {
     losses.resize(size_t(microbatches));
     losses[size_t(index)] = session->loss();
   }
@@ -189,28 +199,44 @@ llvm::Error StepOfRank::noteMicrobatch(int64_t index) {
   return llvm::Error::success();
 }
 
-/// A gradient is whole after a reduction, and else the rank's term. What lies in buckets is neither
-/// before the update has waited for them.
+/// Of a gradient in a bucket of an untyped program, which has been reduced where all its
+/// microbatches are in it: nothing where it is a sum over some of the parts of the batch.
+static std::optional<run::StepPart> partInBucket(const Program &program, const ValueInfo &value) {
+  std::set<llvm::StringRef> batch;
+  for (const ValueInfo &input : program.inputs())
+    batch.insert(input.over.begin(), input.over.end());
+  size_t count = llvm::count_if(value.summedOver,
+                                [&](const std::string &axis) { return batch.count(axis) != 0; });
+  if (count == batch.size())
+    return run::StepPart::Whole;
+  return count == 0 ? std::optional(run::StepPart::Term) : std::nullopt;
+}
+
+/// A gradient is whole after a reduction, and else the rank's term.
 llvm::Error StepOfRank::addGradient(WholeTensor tensor, const ValueInfo &value) {
   auto isIn = [&](llvm::ArrayRef<ValueInfo> values) {
     return llvm::any_of(values, [&](const ValueInfo &other) {
       return other.role == RoleKind::Gradient && other.name == value.name;
     });
   };
-  bool isOfParameter = llvm::any_of(
-      program.weights(), [&](const ValueInfo &weight) { return weight.name == value.name; });
-  bool isReduced = isIn(program.results(Phase::Reduce));
-  if (!isOfParameter || !(isReduced || isIn(program.results(Phase::Microbatch))))
+  auto weight = llvm::find_if(program.weights(),
+                              [&](const ValueInfo &weight) { return weight.name == value.name; });
+  if (weight == program.weights().end())
     return llvm::Error::success();
   auto sum = llvm::find_if(sums, [&](const WholeTensor &sum) { return sum.name == tensor.name; });
   if (sum != sums.end())
     tensor = *sum;
-  bool isTerm = !isReduced && result.batch.count > 1;
-  result.values.push_back({std::move(tensor), isTerm ? run::StepPart::Term : run::StepPart::Whole});
+  bool isReduced = isIn(program.results(Phase::Reduce)) || result.batch.count == 1;
+  std::optional<run::StepPart> part = isReduced ? run::StepPart::Whole : run::StepPart::Term;
+  if (!isReduced && !isIn(program.results(Phase::Microbatch)))
+    part = partInBucket(program, value);
+  // Each rank has a shard of what a bucket scatters.
+  if (part && (program.isTyped() || tensor.type.shape == weight->type.shape))
+    result.values.push_back({std::move(tensor), *part});
   return llvm::Error::success();
 }
 
-/// What the microbatches have left. Buffers are each rank's own where batches are.
+/// What the microbatches have left.
 llvm::Error StepOfRank::addResults() {
   llvm::Expected<std::vector<WholeTensor>> results = gatherResults(*session);
   if (!results)
@@ -223,6 +249,10 @@ llvm::Error StepOfRank::addResults() {
         return error;
     } else if (value.role == RoleKind::Output && value.batch && accumulates(program)) {
       result.values.push_back({std::move(tensor), run::StepPart::OwnExamples, *value.batch});
+    } else if (value.role == RoleKind::Loss && !listsLosses && accumulates(program)) {
+      result.values.push_back({std::move(tensor)});
+    } else if (value.role == RoleKind::Buffer) {
+      result.values.push_back({std::move(tensor), run::StepPart::Buffer});
     }
   }
   if (losses.empty())
@@ -261,10 +291,73 @@ llvm::Expected<run::StepResult> StepOfRank::run() {
   if (!states)
     return states.takeError();
   addState(std::move(*states));
+  if (llvm::Error error = addReports())
+    return error;
   return std::move(result);
 }
 
+/// What an update reports, such as the norm of gradients; not of stages, which report some each.
+llvm::Error StepOfRank::addReports() {
+  if (session->isScheduled())
+    return llvm::Error::success();
+  for (const ValueInfo &value : program.results(Phase::Update)) {
+    if (value.role != RoleKind::Output)
+      continue;
+    llvm::Expected<ConstTensorRef> part = session->result(value.fileName);
+    llvm::Expected<WholeTensor> whole =
+        part ? assemble(value, *part, session->grid()) : part.takeError();
+    if (!whole)
+      return whole.takeError();
+    result.values.push_back({std::move(*whole)});
+  }
+  return llvm::Error::success();
+}
+
 llvm::Expected<run::StepResult> run::runStep(const Program &program, Communicator &world,
-                                             const Options &options, int64_t microbatches) {
-  return StepOfRank(program, world, options, microbatches).run();
+                                             const Options &options, int64_t microbatches,
+                                             bool listsLosses) {
+  return StepOfRank(program, world, options, microbatches, listsLosses).run();
+}
+
+llvm::Expected<std::vector<WholeTensor>> run::runBuffers(const Program &program,
+                                                         const Options &options,
+                                                         int64_t microbatches,
+                                                         Session::BatchPart part) {
+  std::unique_ptr<Communicator> alone = makeSingleRankCommunicator();
+  SessionOptions sessionOptions = makeSessionOptions(options, *alone, microbatches);
+  int64_t all = microbatches * part.count, first = microbatches * part.index;
+  sessionOptions.lossSeed = 1.0 / double(all);
+  std::unique_ptr<Session> session;
+  if (llvm::Error error = Session::create(program, sessionOptions).moveInto(session))
+    return error;
+  if (!program.weights().empty())
+    if (llvm::Error error = loadWeights(*session, options.weights))
+      return error;
+  llvm::Expected<BatchFile> inputs = BatchFile::open(*session, options.inputs, all);
+  if (!inputs)
+    return inputs.takeError();
+  auto targets = CountedTargets::find(program, session->grid());
+  if (!targets)
+    return targets.takeError();
+  if (*targets) {
+    std::vector<int64_t> counts(static_cast<size_t>(all));
+    for (int64_t index = 0; index < all; ++index)
+      if (llvm::Error error = inputs->count(*session, **targets, index).moveInto(counts[index]))
+        return error;
+    std::vector<double> shares = computeShares(counts);
+    if (llvm::Error error =
+            session->setLossSeeds(llvm::ArrayRef(shares).slice(first, microbatches)))
+      return error;
+  }
+  session->setDrawsBefore(((options.wholeStep - 1) * all + first) * program.draws());
+  if (llvm::Error error = session->runMicrobatches(
+          options.wholeStep, [&](int64_t index) { return inputs->fill(*session, first + index); },
+          [](int64_t) { return llvm::Error::success(); }))
+    return error;
+  llvm::Expected<std::vector<WholeTensor>> results = gatherResults(*session);
+  if (results)
+    llvm::erase_if(*results, [](const WholeTensor &tensor) {
+      return !llvm::StringRef(tensor.name).starts_with("buffer.");
+    });
+  return results;
 }
