@@ -14,6 +14,18 @@ static bool isOf(func::FuncOp function, train::Phase phase) {
   return found && found.getValue() == phase;
 }
 
+/// Whether attributes say no more than that ranks have shards of what an update takes and gives.
+static bool areShards(RoleAttr role, dist::PlacementAttr placement) {
+  for (const dist::AxisEntry &entry :
+       placement ? placement.getEntries() : ArrayRef<dist::AxisEntry>())
+    if (!entry.placement.isSameOnAllRanks() &&
+        (!entry.placement.isShard() || !role ||
+         (role.getKind() != RoleKind::Parameter && role.getKind() != RoleKind::OptimizerState &&
+          role.getKind() != RoleKind::Accumulator && role.getKind() != RoleKind::Gradient)))
+      return false;
+  return true;
+}
+
 std::string Batches::read(llvm::ArrayRef<func::FuncOp> global, llvm::ArrayRef<func::FuncOp> local) {
   std::optional<ArrayAttr> common;
   bool isWhole = true, isAlike = true, isTyped = false;
@@ -24,14 +36,21 @@ std::string Batches::read(llvm::ArrayRef<func::FuncOp> global, llvm::ArrayRef<fu
   for (func::FuncOp function : local)
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       RoleAttr role = train::getArgumentRole(function, i);
-      isTyped |= bool(dist::getPlacement(function.getArgumentTypes()[i])) ||
-                 function.getArgAttr(i, dist::kPlacementAttr);
+      isTyped |=
+          dist::getPlacement(function.getArgumentTypes()[i]) ||
+          !areShards(role, function.getArgAttrOfType<dist::PlacementAttr>(i, dist::kPlacementAttr));
       if (!role || !role.getBatch() ||
           (role.getKind() != RoleKind::Input && role.getKind() != RoleKind::Target))
         continue;
       isAlike &= !common || *common == role.getOver();
       common = role.getOver();
     }
+  for (func::FuncOp function : local)
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      isTyped |=
+          dist::getPlacement(function.getResultTypes()[i]) ||
+          !areShards(train::getResultRole(function, i),
+                     function.getResultAttrOfType<dist::PlacementAttr>(i, dist::kPlacementAttr));
   if (!isWhole)
     return "the inputs of one device are divided over ranks";
   if (!isAlike)

@@ -378,6 +378,21 @@ std::optional<Tensor> Ops::reduce(Tensor value, dist::ReductionAttr reduction,
   return value;
 }
 
+std::optional<Tensor> Ops::reduceMember(Tensor value, ArrayAttr summed, ArrayAttr scattered,
+                                        unsigned dim) {
+  auto whole = summed ? findAxes(summed) : SmallVector<Axis>();
+  auto parts = scattered ? findAxes(scattered) : SmallVector<Axis>();
+  if (!whole || !parts || areOpen(*parts))
+    return std::nullopt;
+  for (const SmallVector<Axis> &along : {*whole, *parts})
+    value.form = forms.sum(std::move(value.form), digitsOf(along));
+  std::optional<Tensor> result =
+      parts->empty() ? std::optional(std::move(value)) : shard(std::move(value), dim, *parts);
+  if (result)
+    result->form = forms.normal(result->form);
+  return result;
+}
+
 Tensor Ops::gather(Tensor value, unsigned dim, ArrayRef<Axis> along) {
   Digits digits;
   SmallVector<Var> places;
@@ -554,6 +569,9 @@ bool Ops::evaluate(Operation *op, StringRef step, ArrayRef<Tensor> operands,
       value = reshape(operands[0], tensorOf(op->getResult(0).getType()).getShape());
   } else if (step == "arithmetic") {
     value = arithmetic(op, operands);
+  } else if (step == "statistics") {
+    if (isa<aten::LinalgVectorNormOp, aten::StackOp>(op))
+      value = norm(op, operands);
   } else if (step == "part") {
     return parts(op, operands, results);
   } else if (step == "lookup") {

@@ -96,7 +96,7 @@ bool Replay::takeClaim(Program &program, mlir::Operation *op, const Claim &claim
             unknowns.insert(summand->value.term).second) ||
            fail(where("the claim is not an unknown value"), claim.line);
   }
-  if (!made && llvm::is_contained(kTrusted, claim.step)) {
+  if (!made && llvm::is_contained(kTrusted, claim.step) && Ops::isTrusted(op)) {
     ++outcome.trusted[claim.step + " of " + op->getName().getStringRef().str()];
     return true;
   }
@@ -104,9 +104,34 @@ bool Replay::takeClaim(Program &program, mlir::Operation *op, const Claim &claim
          fail(where("step '" + claim.step + "' does not make the value"), claim.line);
 }
 
+/// Adds a stage's term to a sum over stages that none has taken so far.
+bool Replay::addStageTerm(RoleAttr role, const Tensor &term) {
+  if (takenSums.count(nameOf(role)))
+    return false;
+  auto [place, isNew] = stageSums.try_emplace(nameOf(role), term);
+  if (isNew)
+    return true;
+  std::optional<Tensor> sum = ops.add(place->second, term);
+  if (sum)
+    place->second = std::move(*sum);
+  return sum.has_value();
+}
+
+/// What updates of several stages report, such as the norm of all gradients, each of them has.
+bool Replay::addResult(Program &program, RoleAttr role, Program::Result result) {
+  std::string name = nameOf(result.part, role, result.number, true);
+  bool isReport = role && role.getKind() == RoleKind::Output && result.part.phase == "update";
+  if (program.results.count(name) && (!program.isLocal || !isReport))
+    return !program.isLocal || fail("'" + name + "' is returned twice");
+  program.results.emplace(name, std::move(result));
+  return true;
+}
+
 bool Replay::walk(Program &program) {
   std::map<std::string, mlir::Value> returned;
   ops.beginProgram(program.isLocal);
+  stageSums.clear();
+  takenSums.clear();
   for (Part part : program.parts) {
     func::FuncOp function = part.function;
     auto found = log.values.find({program.isLocal, function.getName().str()});
@@ -124,9 +149,17 @@ bool Replay::walk(Program &program) {
     };
     for (BlockArgument argument : function.getArguments()) {
       RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+      if (program.isLocal && program.buckets.count(argument))
+        continue;
       if (!tensorOf(argument.getType()))
         return fail("'" + function.getName().str() + "' is of a form that is not replayed");
-      if (passesOn(role)) {
+      if (isStageSum(role)) {
+        auto sum = stageSums.find(nameOf(role));
+        if (sum == stageSums.end())
+          return fail("'" + nameOf(role) + "' is taken before it is made");
+        program.values[argument] = sum->second;
+        takenSums.insert(sum->first);
+      } else if (passesOn(role)) {
         if (auto source = returned.find(nameOf(role)); source != returned.end())
           program.values[argument] = Tensor(program.values[source->second]);
         else if (!takeNext(nullptr, nullptr, argument))
@@ -140,6 +173,11 @@ bool Replay::walk(Program &program) {
       }
     }
     for (mlir::Operation &op : function.front().without_terminator()) {
+      if (llvm::any_of(op.getOperandTypes(), llvm::IsaPred<train::BucketType>)) {
+        if (!walkBucket(program, &op))
+          return fail("'" + op.getName().getStringRef() + "' is of a form that is not replayed");
+        continue;
+      }
       std::vector<Tensor> operands, made;
       for (mlir::Value operand : op.getOperands())
         operands.push_back(program.values[operand]);
@@ -163,16 +201,25 @@ bool Replay::walk(Program &program) {
     for (OpOperand &operand : function.front().getTerminator()->getOpOperands()) {
       unsigned number = operand.getOperandNumber();
       RoleAttr role = train::getResultRole(function, number);
+      if (isa<train::BucketType>(operand.get().getType()) && program.isLocal) {
+        if (!returnBucket(program, part, operand))
+          return fail("a bucket of '" + function.getName().str() +
+                      "' lacks a gradient or is not reduced");
+        continue;
+      }
       if (!tensorOf(operand.get().getType()))
         return fail("'" + function.getName().str() + "' is of a form that is not replayed");
+      if (isStageSum(role)) {
+        if (!addStageTerm(role, program.values[operand.get()]))
+          return fail("'" + nameOf(role) + "' is taken before it is made");
+        continue;
+      }
       if (passesOn(role))
         returned[nameOf(role)] = operand.get();
-      else if (!program.results
-                    .try_emplace(nameOf(part, role, number, true),
-                                 Program::Result{part, number, program.values[operand.get()]})
-                    .second &&
-               program.isLocal)
-        return fail("a result is returned twice");
+      else if (!addResult(program, role,
+                          {part, number, program.values[operand.get()],
+                           placementOf(program, function, number, true)}))
+        return false;
     }
   }
   return true;
@@ -202,7 +249,9 @@ bool Replay::compareResults() {
         isMoved ? argument->second.global : sumOfCaller(name, found->second.value);
     if (!expected)
       return fail("'" + name + "' is not added up");
-    PlacementAttr placement = placementOf(local, result.part.function, result.number, true);
+    PlacementAttr placement = result.placement;
+    if (StringRef(name).starts_with("microbatch gradient "))
+      expected->form = forms.sum(std::move(expected->form), scatteredPlaces(placement));
     SmallVector<Var> summed;
     Rational scale(1);
     for (const Axis &axis : axes) {
@@ -236,7 +285,7 @@ void Replay::run(ModuleOp globalModule, ModuleOp localModule) {
   local.isLocal = true;
   bool isProof = readParts(global) && readParts(local) && readMesh() && readBatches() &&
                  readArguments() && checkTies() && checkStep() && walk(global) && walk(local) &&
-                 compareResults() && checkBatches();
+                 compareResults() && checkBatches() && checkSchedule();
   if (isProof && hasOverflowed())
     fail("the log has numbers that are too large");
 }

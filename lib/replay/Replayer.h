@@ -3,9 +3,12 @@
 #ifndef CLEAVE_LIB_REPLAY_REPLAYER_H
 #define CLEAVE_LIB_REPLAY_REPLAYER_H
 
+#include "dialects/train/Train.h"
 #include "lib/replay/Batches.h"
 #include "lib/replay/Replay.h"
 #include "lib/replay/Tensor.h"
+
+#include <set>
 
 namespace cleave::replay {
 
@@ -13,6 +16,22 @@ namespace cleave::replay {
 struct Part {
   std::string phase;
   mlir::func::FuncOp function;
+};
+
+/// What an argument or a result holds: itself, or each member of a bucket.
+struct Held {
+  train::RoleAttr role;
+  mlir::Type type;
+  mlir::StringAttr bucket; ///< that of a member
+};
+train::BucketOp bucketOf(mlir::func::FuncOp function, mlir::Type type);
+SmallVector<Held> heldBy(mlir::func::FuncOp function, mlir::Type type, train::RoleAttr role);
+
+/// A bucket of gradients in a function.
+struct Bucket {
+  std::map<std::string, Tensor> members;
+  std::set<std::string> contributed;
+  bool isReduced = false;
 };
 
 /// One of the two programs.
@@ -24,12 +43,14 @@ struct Program {
   /// The names of its arguments.
   llvm::StringSet<> takes;
   llvm::DenseMap<mlir::Value, Tensor> values;
+  llvm::DenseMap<mlir::Value, Bucket> buckets;
   struct Result {
     Part part;
     unsigned number;
     Tensor value;
+    dist::PlacementAttr placement;
   };
-  std::map<std::string, Result> results;
+  std::multimap<std::string, Result> results;
 };
 
 class Replay {
@@ -54,9 +75,13 @@ private:
   struct Argument {
     dist::PlacementAttr placement;
     Tensor global, local;
+    mlir::StringAttr bucket;
   };
   std::map<std::string, Argument> arguments;
   llvm::DenseSet<TermId> unknowns;
+  /// Sums over stages, as far as they are made, and those that have been taken.
+  std::map<std::string, Tensor> stageSums;
+  std::set<std::string> takenSums;
   unsigned numRankDigits = 0;
 
   bool fail(const llvm::Twine &problem, unsigned line = 0) {
@@ -83,12 +108,23 @@ private:
   dist::PlacementAttr placementOf(Program &program, mlir::func::FuncOp function, unsigned number,
                                   bool isResult);
   bool readArguments();
+  bool readArgument(Part part, const Held &of, const std::string &name,
+                    dist::PlacementAttr placement,
+                    const std::map<std::string, mlir::RankedTensorType> &wholes);
   bool checkTies();
   bool checkStep();
   bool readBatches();
   bool checkBatches();
+  SmallVector<Var> scatteredPlaces(dist::PlacementAttr placement);
   std::optional<Tensor> toLocal(Tensor value, dist::PlacementAttr placement);
   bool walk(Program &program);
+  bool walkBucket(Program &program, mlir::Operation *op);
+  bool returnBucket(Program &program, Part part, mlir::OpOperand &operand);
+  bool addResult(Program &program, train::RoleAttr role, Program::Result result);
+  bool addStageTerm(train::RoleAttr role, const Tensor &term);
+  bool checkSchedule();
+  /// The first result of a microbatch that others make, too; of gradients what is added to a sum.
+  const std::string *findDependent(bool ofGradients);
   Tensor valueOf(const Claim &claim);
   bool takeClaim(Program &program, mlir::Operation *op, const Claim &claim, const Tensor *made,
                  mlir::RankedTensorType type, Tensor &value);
@@ -98,6 +134,8 @@ private:
 
 /// Whether the value goes from one function of a microbatch to another.
 bool passesOn(train::RoleAttr role);
+/// Whether it is a sum over stages.
+bool isStageSum(train::RoleAttr role);
 /// What a placement says of each axis; without it, and invariant, all ranks have the same.
 dist::AxisPlacement on(dist::PlacementAttr placement, llvm::StringRef axis);
 bool isSum(const dist::AxisPlacement &placement);

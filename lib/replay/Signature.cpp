@@ -20,6 +20,10 @@ bool cleave::replay::passesOn(RoleAttr role) {
                   role.getKind() == RoleKind::CrossingGradient);
 }
 
+bool cleave::replay::isStageSum(RoleAttr role) {
+  return role && role.getKind() == RoleKind::StageSum;
+}
+
 bool Replay::readParts(Program &program) {
   auto functions = llvm::to_vector(program.module.getOps<func::FuncOp>());
   bool hasPhases = llvm::any_of(
@@ -47,9 +51,8 @@ bool Replay::readParts(Program &program) {
     }
     program.parts.push_back({phase, function});
   }
-  if (!program.module.getOps<pipeline::ScheduleOp>().empty())
-    return fail("schedules are not replayed");
-  return true;
+  return program.isLocal || program.module.getOps<pipeline::ScheduleOp>().empty() ||
+         fail("one device has a schedule");
 }
 
 bool Replay::readMesh() {
@@ -82,6 +85,17 @@ PlacementAttr Replay::placementOf(Program &program, func::FuncOp function, unsig
     return nullptr;
   return isResult ? function.getResultAttrOfType<PlacementAttr>(number, dist::kPlacementAttr)
                   : function.getArgAttrOfType<PlacementAttr>(number, dist::kPlacementAttr);
+}
+
+/// The places over which a gradient was summed when ranks got shards of it: those along axes over
+/// which roles divide the batch.
+SmallVector<Var> Replay::scatteredPlaces(PlacementAttr placement) {
+  SmallVector<Var> places;
+  if (batches.getAxes())
+    for (StringRef name : batches.getAxes().getAsValueRange<StringAttr>())
+      if (const Axis *axis = ops.findAxis(name); axis && on(placement, name).isShard())
+        llvm::append_range(places, axis->digits);
+  return places;
 }
 
 std::optional<Tensor> Replay::toLocal(Tensor value, PlacementAttr placement) {
@@ -124,100 +138,114 @@ bool Replay::readArguments() {
         wholes[name] = type;
         global.takes.insert(name);
       }
-  bool reduces =
-      llvm::any_of(global.parts, [](const Part &part) { return part.phase == "reduce"; });
   for (Part part : local.parts)
     for (BlockArgument argument : part.function.getArguments()) {
-      RoleAttr role = train::getArgumentRole(part.function, argument.getArgNumber());
-      if (passesOn(role))
+      unsigned number = argument.getArgNumber();
+      RoleAttr role = train::getArgumentRole(part.function, number);
+      if (passesOn(role) || isStageSum(role))
         continue;
-      std::string name = nameOf(part, role, argument.getArgNumber(), false);
-      auto type = dyn_cast<RankedTensorType>(argument.getType());
-      PlacementAttr placement = placementOf(local, part.function, argument.getArgNumber(), false);
-      if (!type || (role && role.getKind() == RoleKind::StageSum) ||
-          (local.communicates && !placement && !axes.empty() && !batches.getAxes()))
-        return fail("'" + name + "' is of a form that is not replayed");
-      SmallVector<int64_t> shape(type.getShape());
-      for (auto [dim, size] : llvm::enumerate(shape))
-        for (StringAttr axis :
-             placement ? placement.getShardingAxes(dim) : SmallVector<StringAttr>())
-          if (const Axis *found = ops.findAxis(axis))
-            size *= found->size;
-      auto whole = wholes.find(name);
-      if (whole != wholes.end() && (whole->second.getShape() != ArrayRef(shape) ||
-                                    whole->second.getElementType() != type.getElementType()))
-        return fail("'" + name + "' is no even part of what one device takes");
-      auto [place, isNew] = arguments.try_emplace(name);
-      Argument &taken = place->second;
-      if (!isNew) {
-        if (taken.placement != placement)
-          return fail("'" + name + "' lies in two ways");
-        local.values[argument] = taken.local;
-        continue;
+      for (const Held &held : heldBy(part.function, argument.getType(), role)) {
+        std::string name = nameOf(part, held.role, number, false);
+        PlacementAttr placement = held.bucket ? dist::getPlacement(held.type)
+                                              : placementOf(local, part.function, number, false);
+        if (!readArgument(part, held, name, placement, wholes))
+          return false;
+        if (held.bucket)
+          local.buckets[argument].members[held.role.getNameOrEmpty().str()] = arguments[name].local;
+        else
+          local.values[argument] = arguments[name].local;
       }
-      taken.placement = placement;
-      bool isCut = llvm::any_of(axes, [&](const Axis &axis) {
-        dist::AxisPlacement there = on(placement, axis.name);
-        return !there.isReplicate() && !there.isShard();
-      });
-      // What the update takes is what the reduction before it returns, in another place.
-      StringRef of = name;
-      Batches::How how = batches.howOf(part.function, role);
-      if (of.consume_front("update gradient ") && !reduces && !isCut && how == Batches::Same)
-        if (auto before = arguments.find("reduce gradient " + of.str());
-            before != arguments.end()) {
-          std::optional<Tensor> part = toLocal(before->second.global, placement);
-          if (!part)
-            return fail("'" + name + "' lies in parts of several sizes");
-          taken.global = before->second.global;
-          taken.local = local.values[argument] = std::move(*part);
-          continue;
-        }
-      SmallVector<Index, 4> places;
-      SmallVector<int64_t, 4> sizes;
-      SmallVector<Var> summed;
-      Rational scale(1);
-      auto add = [&](Var var) {
-        places.push_back(Index::of(var));
-        sizes.push_back(forms.sizeOf(var));
-      };
-      for (const Axis &axis : axes) {
-        dist::AxisPlacement there = on(placement, axis.name);
-        if (there.isReplicate() || there.isShard())
-          continue;
-        if (!isSum(there))
-          return fail("'" + name + "' lies in a way that is not replayed");
-        for (Var digit : axis.digits) {
-          add(digit);
-          summed.push_back(digit);
-        }
-        if (there.reduction == dist::Reduction::Avg)
-          scale = scale / Rational(axis.size);
-      }
-      if (how != Batches::Same)
-        for (StringAttr axis : batches.getAxes().getAsRange<StringAttr>())
-          for (Var digit : ops.findAxis(axis)->digits) {
-            add(digit);
-            if (how == Batches::Term)
-              summed.push_back(digit);
-          }
-      taken.global.dims = ops.makeDims(shape);
-      for (const auto &dim : taken.global.dims)
-        llvm::for_each(dim, add);
-      std::optional<TermId> leaf = forms.findLeaf(name);
-      if (!leaf || ArrayRef(forms.get(*leaf).sizes) != ArrayRef(sizes))
-        return fail("the log has another '" + name + "'");
-      Summand summand;
-      summand.value = {*leaf, places};
-      unknowns.insert(*leaf);
-      taken.global.form = {summand};
-      std::optional<Tensor> own = toLocal(taken.global, placement);
+    }
+  return true;
+}
+
+bool Replay::readArgument(Part part, const Held &of, const std::string &name,
+                          PlacementAttr placement,
+                          const std::map<std::string, RankedTensorType> &wholes) {
+  auto type = dyn_cast<RankedTensorType>(of.type);
+  if (!type || (local.communicates && !placement && !axes.empty() && !batches.getAxes()))
+    return fail("'" + name + "' is of a form that is not replayed");
+  SmallVector<int64_t> shape(type.getShape());
+  for (auto [dim, size] : llvm::enumerate(shape))
+    for (StringAttr axis : placement ? placement.getShardingAxes(dim) : SmallVector<StringAttr>())
+      if (const Axis *found = ops.findAxis(axis))
+        size *= found->size;
+  auto whole = wholes.find(name);
+  if (whole != wholes.end() && (whole->second.getShape() != ArrayRef(shape) ||
+                                whole->second.getElementType() != type.getElementType()))
+    return fail("'" + name + "' is no even part of what one device takes");
+  auto [slot, isNew] = arguments.try_emplace(name);
+  Argument &taken = slot->second;
+  if (!isNew)
+    return (taken.placement == placement && taken.bucket == of.bucket) ||
+           fail("'" + name + "' lies in two ways");
+  taken.placement = placement;
+  taken.bucket = of.bucket;
+  bool isCut = llvm::any_of(axes, [&](const Axis &axis) {
+    dist::AxisPlacement there = on(placement, axis.name);
+    return !there.isReplicate() && !there.isShard();
+  });
+  // What the update takes is what the reduction before it returns, in another place.
+  StringRef rest = name;
+  Batches::How how = batches.howOf(part.function, of.role);
+  bool reduces =
+      llvm::any_of(global.parts, [](const Part &part) { return part.phase == "reduce"; });
+  if (rest.consume_front("update gradient ") && !reduces && !isCut && how == Batches::Same)
+    if (auto before = arguments.find("reduce gradient " + rest.str()); before != arguments.end()) {
+      std::optional<Tensor> own = toLocal(before->second.global, placement);
       if (!own)
         return fail("'" + name + "' lies in parts of several sizes");
-      own->form = forms.normal(own->form);
-      taken.local = local.values[argument] = std::move(*own);
-      taken.global.form = forms.scale(forms.sum(taken.global.form, summed), scale);
+      taken.global = before->second.global;
+      taken.local = std::move(*own);
+      return true;
     }
+  SmallVector<Index, 4> places;
+  SmallVector<int64_t, 4> sizes;
+  SmallVector<Var> summed;
+  Rational scale(1);
+  auto add = [&](Var var) {
+    places.push_back(Index::of(var));
+    sizes.push_back(forms.sizeOf(var));
+  };
+  for (const Axis &axis : axes) {
+    dist::AxisPlacement there = on(placement, axis.name);
+    if (there.isReplicate() || there.isShard())
+      continue;
+    if (!isSum(there))
+      return fail("'" + name + "' lies in a way that is not replayed");
+    for (Var digit : axis.digits) {
+      add(digit);
+      summed.push_back(digit);
+    }
+    if (there.reduction == dist::Reduction::Avg)
+      scale = scale / Rational(axis.size);
+  }
+  if (how != Batches::Same)
+    for (StringAttr axis : batches.getAxes().getAsRange<StringAttr>())
+      for (Var digit : ops.findAxis(axis)->digits) {
+        add(digit);
+        if (how == Batches::Term)
+          summed.push_back(digit);
+      }
+  taken.global.dims = ops.makeDims(shape);
+  for (const auto &dim : taken.global.dims)
+    llvm::for_each(dim, add);
+  std::optional<TermId> leaf = forms.findLeaf(name);
+  if (!leaf || ArrayRef(forms.get(*leaf).sizes) != ArrayRef(sizes))
+    return fail("the log has another '" + name + "'");
+  Summand summand;
+  summand.value = {*leaf, places};
+  unknowns.insert(*leaf);
+  taken.global.form = {summand};
+  Tensor held = taken.global;
+  if (how != Batches::Same)
+    held.form = forms.sum(std::move(held.form), scatteredPlaces(placement));
+  std::optional<Tensor> own = toLocal(std::move(held), placement);
+  if (!own)
+    return fail("'" + name + "' lies in parts of several sizes");
+  own->form = forms.normal(own->form);
+  taken.local = std::move(*own);
+  taken.global.form = forms.scale(forms.sum(taken.global.form, summed), scale);
   return true;
 }
 
@@ -227,23 +255,27 @@ bool Replay::checkTies() {
   bool reduces = llvm::any_of(local.parts, [](const Part &part) { return part.phase == "reduce"; });
   for (Part part : local.parts)
     for (unsigned i = 0; i < part.function.getNumResults(); ++i) {
-      RoleAttr role = train::getResultRole(part.function, i);
-      if (!role || passesOn(role))
+      RoleAttr returned = train::getResultRole(part.function, i);
+      if (!returned || passesOn(returned) || isStageSum(returned))
         continue;
-      SmallVector<std::string> takers{nameOf(role)};
-      if (role.getKind() == RoleKind::Gradient) {
-        std::string name = role.getNameOrEmpty().str() + " ";
-        takers = {"update gradient " + name};
-        if (part.phase == "microbatch")
-          takers = {"microbatch accumulator " + name,
-                    (reduces ? "reduce gradient " : "update gradient ") + name};
+      for (const Held &held : heldBy(part.function, part.function.getResultTypes()[i], returned)) {
+        SmallVector<std::string> takers{nameOf(held.role)};
+        if (held.role.getKind() == RoleKind::Gradient) {
+          std::string name = held.role.getNameOrEmpty().str() + " ";
+          takers = {"update gradient " + name};
+          if (part.phase == "microbatch")
+            takers = {"microbatch accumulator " + name,
+                      (reduces ? "reduce gradient " : "update gradient ") + name};
+        }
+        PlacementAttr placement = held.bucket ? dist::getPlacement(held.type)
+                                              : placementOf(local, part.function, i, true);
+        for (const std::string &taker : takers)
+          if (auto found = arguments.find(taker); found != arguments.end())
+            for (const Axis &axis : axes)
+              if (on(placement, axis.name) != on(found->second.placement, axis.name) ||
+                  found->second.bucket != held.bucket)
+                return fail("'" + taker + "' is taken in another placement than it is returned in");
       }
-      PlacementAttr placement = placementOf(local, part.function, i, true);
-      for (const std::string &taker : takers)
-        if (auto found = arguments.find(taker); found != arguments.end())
-          for (const Axis &axis : axes)
-            if (on(placement, axis.name) != on(found->second.placement, axis.name))
-              return fail("'" + taker + "' is taken in another placement than it is returned in");
     }
   return true;
 }
@@ -299,21 +331,17 @@ bool Replay::readBatches() {
   return true;
 }
 
-/// What a microbatch makes must not depend on others, of which a rank runs its own alone; but for
-/// gradients, to which each adds.
-bool Replay::checkBatches() {
-  if (!batches.getAxes())
-    return true;
-  if (forms.countsOpen)
-    return fail("it is proved for one size of the mesh only");
+const std::string *Replay::findDependent(bool ofGradients) {
   llvm::DenseSet<TermId> states;
   for (const auto &[name, argument] : arguments)
     if (StringRef(name).starts_with("microbatch accumulator ") ||
         (StringRef(name).starts_with("buffer ") && global.results.count("microbatch " + name)))
-      states.insert(*forms.findLeaf(name));
+      if (std::optional<TermId> leaf = forms.findLeaf(name))
+        states.insert(*leaf);
   for (const auto &[name, result] : global.results) {
     RoleAttr role = train::getResultRole(result.part.function, result.number);
-    if (result.part.phase != "microbatch" || !role)
+    if (result.part.phase != "microbatch" || !role ||
+        (ofGradients && role.getKind() != RoleKind::Gradient))
       continue;
     std::optional<Tensor> own = result.value;
     std::string sum = "microbatch accumulator " + role.getNameOrEmpty().str() + " ";
@@ -326,7 +354,18 @@ bool Replay::checkBatches() {
     }
     if (role.getKind() == RoleKind::Buffer ? !hasOwnBuffers
                                            : !own || isMadeOf(forms, own->form, states))
-      return fail("'" + name + "' depends on other microbatches");
+      return &name;
   }
-  return true;
+  return nullptr;
+}
+
+/// What a microbatch makes must not depend on others, of which a rank runs its own alone; but for
+/// gradients, to which each adds.
+bool Replay::checkBatches() {
+  if (!batches.getAxes())
+    return true;
+  if (forms.countsOpen)
+    return fail("it is proved for one size of the mesh only");
+  const std::string *dependent = findDependent(/*ofGradients=*/false);
+  return !dependent || fail("'" + *dependent + "' depends on other microbatches");
 }

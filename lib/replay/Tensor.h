@@ -47,9 +47,14 @@ public:
   /// What the op's results are by this step of the log; false if it is no instance of it.
   bool evaluate(mlir::Operation *op, StringRef step, ArrayRef<Tensor> operands,
                 std::vector<Tensor> &results);
+  /// Whether what the op makes may be taken from a log: not what no lemma is about.
+  static bool isTrusted(mlir::Operation *op);
   bool areEqual(Tensor left, Tensor right);
   std::optional<Tensor> add(Tensor left, Tensor right);
   std::optional<Tensor> multiplyMatrices(Tensor left, Tensor right, mlir::Type element);
+  /// Of a bucket's member, summed over axes and divided over others.
+  std::optional<Tensor> reduceMember(Tensor value, mlir::ArrayAttr summed,
+                                     mlir::ArrayAttr scattered, unsigned dim);
   /// The part that a rank has of a dimension which these axes shard, major first.
   std::optional<Tensor> shard(Tensor value, unsigned dim, ArrayRef<Axis> along);
   const Axis *findAxis(StringRef name) const;
@@ -77,6 +82,8 @@ private:
                                ArrayRef<Tensor> operands, unsigned result, Build build);
   std::optional<Tensor> arithmetic(mlir::Operation *op, ArrayRef<Tensor> operands);
   std::optional<Tensor> constant(mlir::Operation *op);
+  std::optional<Form> square(const Form &form, mlir::Type element);
+  std::optional<Tensor> norm(mlir::Operation *op, ArrayRef<Tensor> operands);
   std::optional<Tensor> slice(Tensor value, unsigned dim, int64_t start, int64_t step,
                               int64_t length);
   std::optional<Tensor> reshape(const Tensor &value, ArrayRef<int64_t> shape);

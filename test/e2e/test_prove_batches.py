@@ -212,12 +212,6 @@ def test_checked_buffers(programs, check):
     assert status == 1 and "depends on other microbatches" in said
 
 
-def test_not_checked(programs, check):
-    """Buckets are not replayed, which the document says."""
-    status, said = check(*programs("gpt_untied", SYNC, BUCKETS))
-    assert status == 1 and "is of a form that is not replayed" in said
-
-
 # Errors.
 
 

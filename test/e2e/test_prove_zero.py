@@ -124,7 +124,10 @@ def test_refused(zero, prove, tmp_path, old, new, says):  # noqa: F811
     assert answer["answer"] == "unknown" and says in answer["reason"], answer
 
 
-def test_not_checked(zero, check):  # noqa: F811
-    """The second program does not read shards and roles together."""
-    status, said = check(*zero("gpt_untied", 1))
-    assert status == 1 and "values are divided by types, and inputs by roles" in said
+@pytest.mark.parametrize("name, ranks", [("gpt_untied", 4), ("llama", 2)])
+def test_checked(zero, check, name, ranks):  # noqa: F811
+    """Shards that ranks take by index are proved by shares of sums, which the second program does not know."""
+    status, said = check(*zero(name, 3, ranks))
+    assert status == 0, said
+    status, said = check(*zero(name, 1, ranks))
+    assert status == 1 and re.match(r"rejected: \S+: step '(attention|arithmetic)' does not make the value", said), said

@@ -1,0 +1,87 @@
+//===- Norm.cpp - the norm of all elements -----------------------------------===//
+//
+// The root of the sum of squares: so norms of parts, of which the squares are summed, are that of
+// the whole.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/aten/ops/Copy.h"
+#include "dialects/aten/ops/Reduction.h"
+#include "lib/replay/Tensor.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::replay;
+
+/// Of values of which at most one at a time is not zero, as conditions say, the square of each.
+std::optional<Form> Ops::square(const Form &form, Type element) {
+  bool isPiecewise = !form.empty();
+  for (size_t i = 0; i < form.size(); ++i) {
+    isPiecewise &= form[i].guards.size() == 1 && form[i].bound.empty();
+    for (size_t j = 0; isPiecewise && j < i; ++j) {
+      const Guard &a = form[i].guards[0], &b = form[j].guards[0];
+      isPiecewise &= a.index == b.index && (a.high <= b.low || b.high <= a.low);
+    }
+  }
+  if (!isPiecewise)
+    return forms.apply(productOf(element), {form, form});
+  Form squares;
+  for (const Summand &summand : form) {
+    Summand value = summand;
+    value.guards.clear();
+    auto square = forms.apply(productOf(element), {Form{value}, Form{value}});
+    if (!square)
+      return std::nullopt;
+    for (Summand &part : *square) {
+      part.guards.push_back(summand.guards[0]);
+      squares.push_back(std::move(part));
+    }
+  }
+  return forms.normal(squares);
+}
+
+/// Of a norm: whether it is of order 2.
+static bool isEuclidean(Operation *op) {
+  if (auto order = op->getAttrOfType<FloatAttr>("ord"))
+    return order.getValueAsDouble() == 2.0;
+  auto order = op->getAttrOfType<IntegerAttr>("ord");
+  return order ? order.getInt() == 2 : !op->hasAttr("ord");
+}
+
+bool Ops::isTrusted(Operation *op) {
+  return !isa<aten::LinalgVectorNormOp>(op) || isEuclidean(op);
+}
+
+std::optional<Tensor> Ops::norm(Operation *op, ArrayRef<Tensor> operands) {
+  RankedTensorType type = tensorOf(op->getResult(0).getType());
+  Type element = type.getElementType();
+  auto isOfType = [&](Type operand) { return tensorOf(operand).getElementType() == element; };
+  if (!(element.isF32() || element.isF64()) || !llvm::all_of(op->getOperandTypes(), isOfType))
+    return std::nullopt;
+  if (auto stack = dyn_cast<aten::StackOp>(op)) {
+    // Of numbers: each where its place is.
+    if (type.getRank() != 1)
+      return std::nullopt;
+    Tensor value{makeDims(type.getShape()), {}};
+    Index place = placeIn(value.dims[0]);
+    for (auto [i, operand] : llvm::enumerate(operands))
+      for (Summand summand : operand.form) {
+        summand.guards.push_back({place, int64_t(i), int64_t(i) + 1});
+        value.form.push_back(std::move(summand));
+      }
+    value.form = forms.normal(value.form);
+    return value;
+  }
+  if (!isa<aten::LinalgVectorNormOp>(op) || !isEuclidean(op) || type.getRank() != 0)
+    return std::nullopt;
+  std::optional<Form> squares = square(operands[0].form, element);
+  if (!squares)
+    return std::nullopt;
+  SmallVector<Var> all;
+  for (const auto &dim : operands[0].dims)
+    llvm::append_range(all, dim);
+  Function root = functionOf("root", element);
+  root.isRoot = true;
+  std::optional<Form> made = forms.apply(root, {forms.sum(std::move(*squares), all)});
+  return made ? std::optional(Tensor{{}, std::move(*made)}) : std::nullopt;
+}
