@@ -3,7 +3,7 @@
 
     bench/proof_mutants.py [--build build] [--mutants 10000] [--each 400] [--programs loss,ring] [--log FILE] [--write]
 
-The programs are those of test/e2e/local_pairs.py, the changes those of local_mutants.py; NumPy runs each on all ranks
+The programs are those of test/e2e/local_pairs.py and more_local_pairs.py, the changes those of local_mutants.py; NumPy runs each on all ranks
 in float64, on three sets of inputs. Each is tried without types, and with those of the right program where there are
 any: what `cleave-opt --check-spmd-types` accepts is proved, too. First come all single changes, then programs with two
 changes, of which the second one is of a kind that is drawn: more often of those of which there are fewer than --each, in
@@ -32,6 +32,7 @@ import local_mutants  # noqa: E402
 import local_pairs  # noqa: E402
 import local_programs  # noqa: E402
 import local_types  # noqa: E402
+import more_local_pairs  # noqa: E402
 import numpy as np  # noqa: E402
 
 PAIRS = 100  # of changes in one program, tried in each round but the first
@@ -67,49 +68,6 @@ def variants(local, number, short=frozenset()):
             yield kind, mutant
 
 
-def changed_ops(right, wrong):
-    """The lines of the changed ops, and of their direct users: an op is changed if the right program has none like it
-    on the same values, and has all these values; or if all ops but it are in both programs."""
-    known = set(terms_of(right))
-    terms = terms_of(wrong)
-    first = len(wrong.arguments)
-    changed = {
-        i for i, op in enumerate(wrong.ops)
-        if terms[first + i] not in known and all(terms[value] in known for value in op.inputs)
-    }  # fmt: skip
-    if len(wrong.ops) == len(right.ops):
-        changed |= {i for i, (op, other) in enumerate(zip(wrong.ops, right.ops, strict=True)) if op != other}
-    if len(wrong.ops) == len(right.ops) + 1:
-        changed |= {
-            i for i, op in enumerate(wrong.ops) for value in op.inputs if local_mutants.without(wrong, i, value) == right
-        }  # fmt: skip
-    return changed | {i for i, op in enumerate(wrong.ops) if any(value - first in changed for value in op.inputs)}
-
-
-def terms_of(program):
-    """What each value is made of, as a text of its own."""
-    numbers, terms = {}, []
-    for i in range(len(program.arguments)):
-        terms.append(numbers.setdefault(("argument", i), len(numbers)))
-    for op in program.ops:
-        of = (op.name, op.attributes, tuple(terms[value] for value in op.inputs))
-        terms.append(numbers.setdefault(of, len(numbers)))
-    names = {number: key for key, number in numbers.items()}
-
-    def spell(number):
-        key = names[number]
-        return key if key[0] == "argument" else (key[0], key[1], tuple(spell(given) for given in key[2]))
-
-    return [spell(number) for number in terms]
-
-
-def with_lines(text):
-    """The function whose ops are at lines 0, 1, ... of a file "ops"."""
-    lines = text.splitlines()
-    body = [f'{line} loc("ops":{number}:1)' for number, line in enumerate(lines[1:-2])]
-    return "\n".join([lines[0], *body, *lines[-2:]]) + "\n"
-
-
 def refused_by_types(build, mutants):
     """For each mutant whether the type checker, or the verifier of an op, refuses it."""
     texts, starts, line = [], [], 1
@@ -141,7 +99,7 @@ def prove(build, whole, mutants, is_typed=False):
     for i, mutant in enumerate(mutants):
         texts["global"] += local_programs.print_function(whole, f"m{i}", is_global=True)
         local = local_programs.print_function(mutant, f"m{i}", is_global=False, is_typed=is_typed)
-        texts["local"] += with_lines(local)
+        texts["local"] += local_programs.with_lines(local)
     with tempfile.TemporaryDirectory() as folder:
         files = [pathlib.Path(folder) / f"{name}.mlir" for name in texts]
         for file, text in zip(files, texts.values(), strict=True):
@@ -197,7 +155,7 @@ def run_round(build, whole, local, number, is_typed, short=frozenset()):
             counts[kind]["differ, proved"] += 1
             wrong.append(f"{kind}: {worst}\n" + local_programs.print_function(mutant, "rank", is_global=False))
         # Where only the choice of what is returned is wrong, no op is.
-        elif number == 0 and (ops := changed_ops(local, mutant)):
+        elif number == 0 and (ops := local_mutants.changed_ops(local, mutant)):
             counts[kind]["one change"] += 1
             counts[kind]["named"] += line in ops
     return {"program": local.name, "round": number, "typed": is_typed, "kinds": counts, "wrong": wrong}
@@ -251,7 +209,8 @@ def main():
     parser.add_argument("--log", type=pathlib.Path, help="counts of each program's rounds, one of JSON a line")
     parser.add_argument("--write", action="store_true", help="write bench/results/proof_mutants.md")
     options = parser.parse_args()
-    programs = {local.name: (whole, local) for whole, local in local_pairs.programs()}
+    pairs = local_pairs.programs() + more_local_pairs.programs() + more_local_pairs.untuned()
+    programs = {local.name: (whole, local) for whole, local in pairs}
     if options.programs:
         unknown = set(options.programs.split(",")) - set(programs)
         if unknown:

@@ -313,6 +313,21 @@ void Blame::tryRepairs(ArrayRef<std::pair<const Result *, size_t>> failed,
   // They are only hints: what time is left is for others, too.
   auto now = std::chrono::steady_clock::now();
   auto until = now + (terms.getDeadline() - now) / 4;
+  // Of a step in several functions, which also clip, scale and update, not all is aligned.
+  SmallVector<Part> ofWhole, ofRanks;
+  if (llvm::any_of(groups, [](auto &group) { return bool(group.first); }))
+    if (FailureOr<SmallVector<Part>> parts = prover.getParts(prover.global); succeeded(parts)) {
+      ofWhole = std::move(*parts);
+      ofRanks.assign(prover.localParts.begin(), prover.localParts.end());
+    }
+  unsigned numAsked = 0;
+  constexpr unsigned kAsked = 512;
+  Counterparts aligned(ofWhole, ofRanks, prover.passed, prover.axes, [&](mlir::Value value) {
+    if (!numbersOf(value) || ++numAsked > kAsked)
+      return mlir::Value();
+    Status status = statusOf(value);
+    return status.likeness == Likeness::Alike ? status.counterpart : mlir::Value();
+  });
   for (auto &[function, group] : groups) {
     auto isOurs = [&, &function = function](func::FuncOp other) {
       return !function || other.getName() == function.getName();
@@ -335,8 +350,44 @@ void Blame::tryRepairs(ArrayRef<std::pair<const Result *, size_t>> failed,
       RankedTensorType type = numbersOf(value);
       return !type || (tensor ? compare(*tensor, type) : statusOf(value)).isFine();
     };
-    std::optional<Repair::Found> found = Repair(prover, ofGlobal, ofLocal, missing, isFine, until)
-                                             .find(findSuspects(wrong), wrong, right);
+    SmallVector<Operation *> suspects = findSuspects(wrong);
+    // Of many functions each gets little time.
+    auto end = function
+                   ? std::min(until, std::chrono::steady_clock::now() + std::chrono::seconds(3))
+                   : until;
+    Repair repair(prover, aligned, ofGlobal, ofLocal, missing, isFine, end);
+    auto findBroken = [&](unsigned steps) {
+      SmallVector<Operation *> broken = aligned.findBroken(suspects, steps);
+      llvm::erase_if(broken, [&](Operation *op) {
+        return op->getName().getDialectNamespace() != "dist" &&
+               llvm::all_of(op->getResults(), [&](mlir::Value value) {
+                 Status status = statusOf(value);
+                 return numbersOf(value) && status.isFine() && status.factor == Rational(1);
+               });
+      });
+      return broken;
+    };
+    SmallVector<Operation *> broken;
+    std::optional<Repair::Found> found;
+    if (function && !(broken = findBroken(0)).empty())
+      found = repair.find(broken, wrong, right, Repair::Search::Likely);
+    if (!found)
+      found = repair.find(suspects, wrong, right,
+                          function ? Repair::Search::Aligned : Repair::Search::ByValues);
+    // Any op behind what is wrong is right with a value of one device.
+    auto saysHow = [&](const std::pair<const Result *, size_t> &entry) {
+      const Finding &finding = findings[entry.second];
+      return !finding.operand.empty() ||
+             (finding.op && finding.op->getName().getDialectNamespace() == "dist");
+    };
+    if (function && (!found || found->kind == Repair::Kind::Value) &&
+        llvm::none_of(group, saysHow)) {
+      llvm::erase_if(broken, [&](Operation *op) { return aligned.isDivided(op); });
+      if (broken.size() != 1)
+        broken = findBroken(1);
+      if (broken.size() == 1 && aligned.isOnlyChange(broken.front()))
+        found = Repair::Found{broken.front(), "", Repair::Kind::Operand};
+    }
     if (!found)
       continue;
     for (auto [result, number] : group) {

@@ -34,6 +34,8 @@ private:
     llvm::SmallVector<int, 4> layout;
     static constexpr int kSame = -1, kTerm = -2;
 
+    /// Which of them.
+    mlir::Value counterpart;
     /// The same on all ranks, divided by as many: ranks' shares of a sum.
     bool isShare = false;
 

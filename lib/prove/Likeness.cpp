@@ -173,6 +173,7 @@ Blame::Status Blame::compareToWholes(const Tensor &found, RankedTensorType type)
       status.isShare |= !isAlike && on == Status::kSame && axis.size > 1 &&
                         factor * Rational(axis.size) == Rational(1);
     status.factor = factor;
+    status.counterpart = other;
     status.layout.assign(layout.begin(), layout.end());
     if (isAlike) {
       status.isShare = false;

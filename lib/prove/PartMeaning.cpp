@@ -59,6 +59,9 @@ std::optional<Tensor> Evaluator::reshape(const Tensor &value, ArrayRef<int64_t> 
   for (int64_t size : shape) {
     auto &dim = result.dims.emplace_back();
     for (int64_t product = 1; product < size; rest = rest.drop_front()) {
+      // A value that is tried in the place of another may have fewer elements.
+      if (rest.empty())
+        return std::nullopt;
       dim.push_back(rest.front());
       product *= terms.variables.getSize(rest.front());
     }

@@ -20,14 +20,15 @@ static bool isBucket(Type type) {
   return isa<train::BucketType>(type);
 }
 
-Repair::Repair(Prover &prover, ArrayRef<func::FuncOp> global, ArrayRef<func::FuncOp> local,
-               ArrayRef<mlir::Value> missing, IsFine isFine,
+Repair::Repair(Prover &prover, const Counterparts &counterparts, ArrayRef<func::FuncOp> global,
+               ArrayRef<func::FuncOp> local, ArrayRef<mlir::Value> missing, IsFine isFine,
                std::chrono::steady_clock::time_point until)
-    : prover(prover), terms(prover.terms), missing(missing), isFine(isFine), until(until) {
+    : prover(prover), terms(prover.terms), counterparts(counterparts), missing(missing),
+      isFine(isFine), until(until) {
   llvm::SmallDenseSet<std::pair<StringAttr, Attribute>> seen;
   auto addFunction = [&](Operation *op) {
     if (op->getNumOperands() == 1 && op->getNumResults() == 1 && op->getNumRegions() == 0 &&
-        isAlike(op->getOperand(0).getType(), op->getResult(0).getType()) &&
+        tensorOf(op->getOperand(0).getType()) && tensorOf(op->getResult(0).getType()) &&
         seen.insert({op->getName().getIdentifier(), op->getAttrDictionary()}).second)
       functions.push_back(op);
   };
@@ -74,7 +75,9 @@ std::optional<Repair::Changed> Repair::withOperand(Operation *op, unsigned opera
       operands.push_back((isForAll ? other == given : i == operand) ? &value : &valueOf(other));
     if (isOver())
       return std::nullopt;
-    std::vector<Tensor> made = evaluate(user, operands);
+    std::vector<Tensor> made = evaluateOn(user, operands);
+    if (made.empty())
+      return std::nullopt;
     for (auto [result, tensor] : llvm::zip(user->getResults(), made))
       changed[result] = std::move(tensor);
   }
@@ -98,6 +101,8 @@ bool Repair::makesRight(Changed &changed) {
       return true;
     for (auto [result, isWrong] : results->second) {
       Tensor tensor = changed[value];
+      if (!hasShape(tensor, tensorOf(value.getType()).getShape(), terms.variables))
+        return false;
       std::string why;
       std::optional<Tensor> wanted = prover.expect(*result, tensor, why);
       if (!wanted || !areEqual(terms, tensor, *wanted))
@@ -126,7 +131,9 @@ bool Repair::makesRight(Changed &changed) {
       auto found = changed.find(source == prover.passed.end() ? operand : source->second);
       operands.push_back(found == changed.end() ? &valueOf(operand) : &found->second);
     }
-    std::vector<Tensor> made = evaluate(next, operands);
+    std::vector<Tensor> made = evaluateOn(next, operands);
+    if (made.empty() && next->getNumResults() > 0)
+      return false;
     for (auto [result, tensor] : llvm::zip(next->getResults(), made))
       changed[result] = std::move(tensor);
     for (mlir::Value result : next->getResults())
@@ -149,64 +156,71 @@ int Repair::numUnlike(const Changed &changed) const {
 // Changes
 //===----------------------------------------------------------------------===//
 
-/// What the op makes if it is changed, where it then is an op of these types.
+/// What the op makes if it is changed, where it then is an op.
 std::optional<Repair::Changed> Repair::evaluateOther(Operation *op,
                                                      llvm::function_ref<void(Operation *)> change) {
   if (isOver())
     return std::nullopt;
-  // Behind the op, so that it is in the module whose mesh it may name.
-  OpBuilder behind(op->getContext());
-  behind.setInsertionPointAfter(op);
-  Operation *other = behind.clone(*op);
-  change(other);
-  std::vector<Tensor> made;
-  {
-    ScopedDiagnosticHandler silent(op->getContext(), [](Diagnostic &) { return success(); });
-    if (succeeded(verify(other))) {
-      SmallVector<const Tensor *> operands;
-      for (mlir::Value operand : other->getOperands())
-        operands.push_back(&valueOf(operand));
-      made = evaluate(other, operands);
-    }
-  }
-  other->erase();
+  SmallVector<const Tensor *> operands;
+  for (mlir::Value operand : op->getOperands())
+    operands.push_back(&valueOf(operand));
   Changed changed;
-  for (auto [result, tensor] : llvm::zip(op->getResults(), made))
-    changed[result] = std::move(tensor);
+  for (auto [result, tensor] : llvm::zip(op->getResults(), evaluateOn(op, operands, change)))
+    changed[result] = tensor;
   return changed.empty() ? std::nullopt : std::optional(std::move(changed));
+}
+
+/// Whether a change is one of this round: by how many ops more or less have counterparts.
+bool Repair::mayGain(bool hadCounterpart, bool hasCounterpart) const {
+  return isByValues || int(hasCounterpart) - int(hadCounterpart) == wantedGain;
+}
+bool Repair::mayGain(Operation *op, unsigned operand, unsigned number) const {
+  SmallVector<unsigned> numbers;
+  for (unsigned i = 0; i < op->getNumOperands(); ++i)
+    numbers.push_back(i == operand ? number : counterparts.numberOfOperand(op, i));
+  // Communication has one where what takes it has.
+  if (op->getName().getDialectNamespace() == "dist")
+    return mayGain(counterparts.haveUsers(op, counterparts.numberOfOperand(op, operand)),
+                   counterparts.haveUsers(op, number));
+  return mayGain(counterparts.has(op), counterparts.find(op, numbers));
 }
 
 /// Without the op, of other values, and with other attributes.
 bool Repair::tryOwn(Operation *op, Use use) {
   if (op->getNumResults() == 1)
-    for (mlir::Value operand : op->getOperands())
-      if (isAlike(operand.getType(), op->getResult(0).getType())) {
-        Changed changed;
-        changed[op->getResult(0)] = valueOf(operand);
-        if (use(std::move(changed), Kind::Without, "without it"))
-          return true;
-      }
-  return tryOperands(op, use) || tryAttributes(op, use);
+    for (mlir::Value operand : op->getOperands()) {
+      if (!tensorOf(operand.getType()) || !tensorOf(op->getResult(0).getType()) ||
+          (isByValues && !isAlike(operand.getType(), op->getResult(0).getType())))
+        continue;
+      unsigned number = counterparts.numberOf(operand);
+      if (!mayGain(counterparts.has(op), counterparts.haveUsers(op, number)))
+        continue;
+      Changed changed;
+      changed[op->getResult(0)] = valueOf(operand);
+      if (use(std::move(changed), Kind::Without, "without it"))
+        return true;
+    }
+  if (isByValues)
+    return tryOperands(op, true, use) || tryOperands(op, false, use) || tryAttributes(op, use);
+  return tryOperands(op, /*areAlike=*/true, use) || tryAttributes(op, use) ||
+         tryCommunication(op, /*isSum=*/true, use);
 }
 
-/// Of values that are made before it.
-bool Repair::tryOperands(Operation *op, Use use) {
+/// Of values that are made before it, of the shape of the operand or of another one.
+bool Repair::tryOperands(Operation *op, bool areAlike, Use use) {
   constexpr unsigned kTried = 48;
   for (OpOperand &operand : op->getOpOperands()) {
-    unsigned numTried = 0;
+    unsigned numTried = 0, number = operand.getOperandNumber();
     auto tryValue = [&](mlir::Value value, const Twine &what) {
       RankedTensorType type = tensorOf(value.getType());
       if (value == operand.get() || !type || !tensorOf(operand.get().getType()) ||
           type.getElementType() != tensorOf(operand.get().getType()).getElementType() ||
-          ++numTried > kTried)
+          areAlike != (type.getShape() == tensorOf(operand.get().getType()).getShape()) ||
+          !mayGain(op, number, counterparts.numberOf(value)) || ++numTried > kTried)
         return false;
-      unsigned number = operand.getOperandNumber();
-      auto changed =
-          isAlike(type, operand.get().getType())
-              ? withOperand(op, number, valueOf(value), false)
-              : evaluateOther(op, [&](Operation *other) { other->setOperand(number, value); });
-      return changed && use(std::move(*changed), Kind::Operand,
-                            what + " as operand " + Twine(operand.getOperandNumber()));
+      auto changed = withOperand(op, number, valueOf(value), false);
+      return changed &&
+             use(std::move(*changed), Kind::Operand, what + " as operand " + Twine(number));
     };
     for (Operation *before = op->getPrevNode(); before; before = before->getPrevNode())
       for (mlir::Value value : before->getResults())
@@ -222,11 +236,25 @@ bool Repair::tryOperands(Operation *op, Use use) {
 /// Other values of an attribute that stand near, or for another dimension, axis or reduction.
 bool Repair::tryAttributes(Operation *op, Use use) {
   Builder builder(op->getContext());
+  SmallVector<unsigned> numbersOfOperands;
+  for (unsigned i = 0; i < op->getNumOperands(); ++i)
+    numbersOfOperands.push_back(counterparts.numberOfOperand(op, i));
+  bool isCommunication = op->getName().getDialectNamespace() == "dist";
   auto tryAll = [&](ArrayRef<NamedAttribute> attributes, const Twine &text) {
-    auto changed = evaluateOther(op, [&](Operation *other) {
+    bool mayBe = isCommunication && mayGain(true, true);
+    auto change = [&](Operation *other) {
       for (NamedAttribute attribute : attributes)
         other->setAttr(attribute.getName(), attribute.getValue());
-    });
+    };
+    if (!isCommunication) {
+      Operation *other = op->clone();
+      change(other);
+      mayBe = mayGain(counterparts.has(op), counterparts.find(other, numbersOfOperands));
+      other->erase();
+    }
+    if (!mayBe)
+      return false;
+    auto changed = evaluateOther(op, change);
     return changed && use(std::move(*changed), Kind::Attribute, text);
   };
   auto shift = [&](StringRef name, int64_t by) -> std::optional<NamedAttribute> {
@@ -283,7 +311,35 @@ bool Repair::tryAttributes(Operation *op, Use use) {
            {dist::Reduction::Sum, dist::Reduction::Avg, dist::Reduction::Max})
         if (tryOne(dist::ReductionAttr::get(op->getContext(), kind)))
           return true;
+    } else if (auto dims = dyn_cast<DenseI64ArrayAttr>(attribute.getValue());
+               dims && name.starts_with("dim")) {
+      RankedTensorType type =
+          op->getNumOperands() ? tensorOf(op->getOperand(0).getType()) : RankedTensorType();
+      for (unsigned i = 0; type && i < dims.size(); ++i)
+        for (int64_t dim = 0; dim < type.getRank(); ++dim) {
+          SmallVector<int64_t> others(dims.asArrayRef());
+          others[i] = dim;
+          if (tryOne(builder.getDenseI64ArrayAttr(others)))
+            return true;
+        }
     } else if (auto axes = dyn_cast<ArrayAttr>(attribute.getValue()); axes && name == "axes") {
+      for (const Axis &axis : prover.axes) {
+        // Over this one alone, over it as well, and without it.
+        SmallVector<Attribute> others, less;
+        Attribute own = builder.getStringAttr(axis.name);
+        for (Attribute other : axes)
+          if (other != own)
+            less.push_back(other);
+        others.assign(axes.begin(), axes.end());
+        if (less.size() == axes.size())
+          others.push_back(own);
+        for (ArrayRef<Attribute> list :
+             {ArrayRef<Attribute>(own), ArrayRef<Attribute>(others), ArrayRef<Attribute>(less)})
+          if (!list.empty() && tryOne(builder.getArrayAttr(list)))
+            return true;
+      }
+      if (axes.size() == 2 && tryOne(builder.getArrayAttr({axes[1], axes[0]})))
+        return true;
       for (unsigned i = 0; i < axes.size(); ++i)
         for (const Axis &axis : prover.axes) {
           SmallVector<Attribute> others(axes.getValue());
@@ -327,54 +383,54 @@ std::vector<Tensor> Repair::partsOf(mlir::Value value, RankedTensorType type) {
   return parts;
 }
 
-/// Of operands summed over ranks, or after an op that either program has, or of values of GLOBAL
-/// that LOCAL has not.
-bool Repair::tryForeign(Operation *op, Use use) {
+/// Of operands after an op that either program has.
+bool Repair::tryFunctions(Operation *op, Use use) {
   for (OpOperand &operand : op->getOpOperands()) {
     RankedTensorType type = tensorOf(operand.get().getType());
     if (!type)
       continue;
     unsigned number = operand.getOperandNumber();
-    auto tryValue = [&](const Tensor &value, Kind kind, const Twine &what) {
-      for (bool isForAll : {false, true}) {
-        if (isForAll && operand.get().hasOneUse())
-          break;
-        auto changed = withOperand(op, number, value, isForAll);
-        if (changed && use(std::move(*changed), kind, what + " operand " + Twine(number)))
-          return true;
-      }
-      return false;
-    };
     const Tensor &given = valueOf(operand.get());
-    bool isReal = isa<FloatType>(type.getElementType());
-    for (const Axis &axis : prover.axes) {
-      if (!isReal || axis.size == 1)
-        continue;
-      Tensor total = given;
-      total.meaning = terms.sum(std::move(total.meaning), axis.digits);
-      total.rows.reset();
-      if (tryValue(total, Kind::Sum, "with the sum over '" + axis.name + "' of"))
-        return true;
-    }
+    unsigned ofGiven = counterparts.numberOfOperand(op, number);
     for (Operation *function : functions) {
-      if (!isAlike(function->getOperand(0).getType(), type) || isOver())
+      RankedTensorType from = tensorOf(function->getOperand(0).getType());
+      // Where ops are aligned, communication is tried in all ways, and apart.
+      bool fits = isByValues
+                      ? isAlike(from, type) && isAlike(function->getResult(0).getType(), type)
+                      : from.getElementType() == type.getElementType() &&
+                            function->getName().getDialectNamespace() != "dist";
+      if (!fits || isOver() || !mayGain(op, number, counterparts.find(function, ofGiven)))
         continue;
-      std::vector<Tensor> made = evaluate(function, &given);
-      if (made.size() == 1 && tryValue(made.front(), Kind::Foreign,
-                                       "with '" + function->getName().getStringRef() + "' of"))
+      std::vector<Tensor> made = evaluateOn(function, &given);
+      if (made.size() == 1 && tryValue(op, number, made.front(), Kind::Function,
+                                       "with '" + function->getName().getStringRef() + "' of", use))
         return true;
     }
+  }
+  return false;
+}
+
+/// Of values of GLOBAL that LOCAL has not.
+bool Repair::tryMissing(Operation *op, Use use) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    RankedTensorType type = tensorOf(operand.get().getType());
+    if (!type)
+      continue;
+    unsigned number = operand.getOperandNumber();
     constexpr unsigned kTried = 24;
     unsigned numTried = 0;
     for (mlir::Value value : missing) {
+      if (!mayGain(op, number, counterparts.numberOf(value)))
+        continue;
       std::vector<Tensor> parts = partsOf(value, type);
       if (!parts.empty() && ++numTried > kTried)
         break;
       for (Tensor &part : parts) {
         part.meaning = terms.normalize(std::move(part.meaning));
         Operation *maker = value.getDefiningOp();
-        if (tryValue(part, Kind::Foreign,
-                     "with what one device's '" + maker->getName().getStringRef() + "' makes as"))
+        if (tryValue(op, number, part, Kind::Value,
+                     "with what one device's '" + maker->getName().getStringRef() + "' makes as",
+                     use))
           return true;
       }
     }
@@ -383,7 +439,7 @@ bool Repair::tryForeign(Operation *op, Use use) {
 }
 
 std::optional<Repair::Found> Repair::find(ArrayRef<Operation *> ops, ArrayRef<const Result *> wrong,
-                                          ArrayRef<const Result *> right) {
+                                          ArrayRef<const Result *> right, Search search) {
   asked.clear();
   numWrong = wrong.size();
   for (const Result *result : wrong)
@@ -392,7 +448,22 @@ std::optional<Repair::Found> Repair::find(ArrayRef<Operation *> ops, ArrayRef<co
     asked[result->returned].push_back({result, false});
   std::optional<Found> found;
   int least = 0;
-  for (bool isForeign : {false, true}) {
+  isByValues = search == Search::ByValues;
+  left = kEvaluated;
+  // First what gives the op a counterpart, last what takes one. Any op behind what is wrong is
+  // right with a value of one device.
+  enum What : uint8_t { Own, Shapes, Functions, Communication, Values, Foreign };
+  constexpr std::pair<int, What> aligned[] = {
+      {1, Own},       {1, Shapes}, {1, Functions}, {0, Own},  {0, Shapes},     {0, Communication},
+      {0, Functions}, {1, Values}, {0, Values},    {-1, Own}, {-1, Functions}, {-1, Values}};
+  constexpr std::pair<int, What> byValues[] = {{0, Own}, {0, Foreign}};
+  for (auto [gain, what] : isByValues ? ArrayRef(byValues) : ArrayRef(aligned)) {
+    if (search == Search::Likely && gain < 1 && what != Own && what != Shapes)
+      break;
+    // In large programs values say more than what may be tried.
+    if (!isByValues)
+      left = gain > 0 ? 4 * kEvaluated : kEvaluated;
+    wantedGain = gain;
     for (Operation *op : ops) {
       if (!places.contains(op) || llvm::any_of(op->getOperandTypes(), isBucket) ||
           llvm::any_of(op->getResultTypes(), isBucket))
@@ -401,22 +472,44 @@ std::optional<Repair::Found> Repair::find(ArrayRef<Operation *> ops, ArrayRef<co
         if (isOver() || !makesRight(changed))
           return false;
         int unlike = numUnlike(changed);
-        // Of two equal ops, one after the other, the second is the one too many; and a sum is taken
-        // when all terms are added.
-        auto isLater = [&] {
-          return kind == found->kind &&
-                 (kind == Kind::Sum ||
-                  (kind == Kind::Without && found->op->getName() == op->getName() &&
-                   found->op->getAttrDictionary() == op->getAttrDictionary()));
+        // Of two equal ops, one after the other, the second is the one too many; and what ranks
+        // have is communicated where it is smallest, and a sum taken when all terms are added.
+        auto isBetter = [&] {
+          bool isCommunicated = kind == Kind::Sum || kind == Kind::Communication;
+          if (isCommunicated && kind == found->kind && unlike == least)
+            return true;
+          return std::pair(unlike, kind) < std::pair(least, found->kind) ||
+                 (unlike == least && kind == found->kind && kind == Kind::Without &&
+                  found->op->getName() == op->getName() &&
+                  found->op->getAttrDictionary() == op->getAttrDictionary());
         };
-        if (!found || std::pair(unlike, kind) < std::pair(least, found->kind) ||
-            (unlike == least && isLater())) {
+        if (!found || isBetter()) {
           found = Found{op, change.str(), kind};
           least = unlike;
         }
         return true;
       };
-      isForeign ? tryForeign(op, use) : tryOwn(op, use);
+      switch (what) {
+      case Own:
+        tryOwn(op, use);
+        break;
+      case Shapes:
+        tryOperands(op, /*areAlike=*/false, use);
+        break;
+      case Functions:
+        tryFunctions(op, use);
+        break;
+      case Communication:
+        tryCommunication(op, /*isSum=*/false, use);
+        break;
+      case Values:
+        tryMissing(op, use);
+        break;
+      case Foreign:
+        if (!tryCommunication(op, /*isSum=*/true, use) && !tryFunctions(op, use))
+          tryMissing(op, use);
+        break;
+      }
     }
     if (found)
       break;

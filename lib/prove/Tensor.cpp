@@ -84,7 +84,10 @@ bool cleave::prove::cut(Terms &terms, Tensor &value, unsigned dim, ArrayRef<int6
   auto chain = chainOf(cuts, size);
   if (!chain)
     return false;
-  if (chain->size() == old.size())
+  // A digit of one value has no stride in the chain.
+  if (chain->size() == old.size() && llvm::all_of(old, [&](const Digit &digit) {
+        return llvm::is_contained(*chain, digit.stride);
+      }))
     return true;
   SmallVector<Digit, 2> finer;
   for (auto [i, stride] : llvm::enumerate(*chain)) {

@@ -257,3 +257,39 @@ def _results(program):
             if other != value:
                 results = tuple((other, on) if j == i else r for j, r in enumerate(program.results))
                 yield "wrong result", dataclasses.replace(program, results=results)
+
+
+def changed_ops(right, wrong):
+    """The lines of the changed ops, and of their direct users: an op is changed if the right program has none like it
+    on the same values, and has all these values; or if all ops but it are in both programs."""
+    known = set(terms_of(right))
+    terms = terms_of(wrong)
+    first = len(wrong.arguments)
+    changed = {
+        i for i, op in enumerate(wrong.ops)
+        if terms[first + i] not in known and all(terms[value] in known for value in op.inputs)
+    }  # fmt: skip
+    if len(wrong.ops) == len(right.ops):
+        changed |= {i for i, (op, other) in enumerate(zip(wrong.ops, right.ops, strict=True)) if op != other}
+    if len(wrong.ops) == len(right.ops) + 1:
+        changed |= {
+            i for i, op in enumerate(wrong.ops) for value in op.inputs if without(wrong, i, value) == right
+        }  # fmt: skip
+    return changed | {i for i, op in enumerate(wrong.ops) if any(value - first in changed for value in op.inputs)}
+
+
+def terms_of(program):
+    """What each value is made of, as a text of its own."""
+    numbers, terms = {}, []
+    for i in range(len(program.arguments)):
+        terms.append(numbers.setdefault(("argument", i), len(numbers)))
+    for op in program.ops:
+        of = (op.name, op.attributes, tuple(terms[value] for value in op.inputs))
+        terms.append(numbers.setdefault(of, len(numbers)))
+    names = {number: key for key, number in numbers.items()}
+
+    def spell(number):
+        key = names[number]
+        return key if key[0] == "argument" else (key[0], key[1], tuple(spell(given) for given in key[2]))
+
+    return [spell(number) for number in terms]

@@ -456,3 +456,10 @@ def print_function(program, name, is_global, is_typed=False):
 
 def print_mesh(mesh):
     return "dist.mesh @mesh [" + ", ".join(f'"{axis}" = {size}' for axis, size in mesh) + "]\n"
+
+
+def with_lines(text):
+    """The function whose ops are at lines 0, 1, ... of a file "ops"."""
+    lines = text.splitlines()
+    body = [f'{line} loc("ops":{number}:1)' for number, line in enumerate(lines[1:-2])]
+    return "\n".join([lines[0], *body, *lines[-2:]]) + "\n"
