@@ -10,7 +10,8 @@ from cleave import entry_points
 if TYPE_CHECKING:
     from cleave.checkpoint import CheckpointError, load_checkpoint
     from cleave.errors import Error
-    from cleave.training_step import Pipeline, compile_step
+    from cleave.step_values import Pipeline
+    from cleave.training_step import compile_step
     from cleave.export import (
         EMA,
         Constant,
@@ -93,7 +94,7 @@ def __getattr__(name: str):
         "initialize": "cleave.init",
         "CheckpointError": "cleave.checkpoint",
         "load_checkpoint": "cleave.checkpoint",
-        "Pipeline": "cleave.training_step",
+        "Pipeline": "cleave.step_values",
         "compile_step": "cleave.training_step",
         "FoundPlan": "cleave.planner",
         "find_plan": "cleave.planner",

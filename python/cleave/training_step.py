@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import dataclasses
 import math
 import os
 import threading
@@ -34,29 +33,8 @@ from cleave.plan import Plan, check_mesh
 from cleave.programs import Program, trace_spec
 from cleave.ranks import Ranks, generator_digest, is_sharded
 from cleave.stage_cuts import StageCuts, run_forward_schedule, splits_backward
+from cleave.step_values import Pipeline, StepResult, check_pipeline
 from cleave.step_tensors import replace, settle, settled, whole_stand_ins
-
-
-@dataclasses.dataclass(frozen=True)
-class Pipeline:
-    """A pipeline schedule: its name as `--build-schedule` has it, stages, and microbatches in a step."""
-
-    schedule: str = "1f1b"
-    stages: int = 2
-    microbatches: int = 2
-    balance: str = "cost"
-
-
-@dataclasses.dataclass
-class StepResult:
-    """loss: the mean over the batch of all ranks, a 0-d tensor. grad_norm: before clipping; None without clip_norm,
-    and on a rank of a pipeline that trains no parameter; NaN in a step that a scaler skips.
-    outputs: see `compile_step`.
-    """
-
-    loss: torch.Tensor
-    grad_norm: torch.Tensor | None = None
-    outputs: Any = None
 
 
 def compile_step(
@@ -141,7 +119,7 @@ class Step:
             raise ExportError(f"expected a torch.optim optimizer, or a list of them, found {kind}")
         optimizers = list(map(without_wrapper, optimizers))
         if pipeline is not None:
-            _check_pipeline(pipeline)
+            check_pipeline(pipeline)
         if pipeline is not None and microbatches not in (1, pipeline.microbatches):
             raise ExportError(
                 f"expected the pipeline's {pipeline.microbatches} microbatches, found microbatches={microbatches}"
@@ -611,11 +589,3 @@ def _check_arguments(key: tuple, tensors: list[torch.Tensor]) -> None:
 def _updated(optimizers: list[torch.optim.Optimizer]) -> set[int]:
     """The parameters that optimizers hold."""
     return {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
-
-
-def _check_pipeline(pipeline: Any) -> None:
-    if not isinstance(pipeline, Pipeline):
-        raise ExportError(f"expected a cleave.Pipeline, found {pipeline!r}")
-    for name in ("stages", "microbatches"):
-        if not isinstance(size := getattr(pipeline, name), int) or isinstance(size, bool) or size < 1:
-            raise ExportError(f"expected a positive number of {name} in a Pipeline, found {size!r}")

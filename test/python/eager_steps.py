@@ -3,7 +3,7 @@
 import cleave_path  # noqa: F401
 import cleave
 import torch
-from cleave.training_step import StepResult
+from cleave.step_values import StepResult
 from torch import nn
 
 
