@@ -91,7 +91,7 @@ static bool isWhole(const RowOrder &order) {
 
 /// The rows of a value that sorted indices name.
 std::optional<Rows> Evaluator::takeRows(const Tensor &value, unsigned dim, const Rows &index) {
-  if (index.value.dims.size() != 1 || !isWhole(*index.order))
+  if (index.value.dims.size() != 1 || value.dims.empty() || !isWhole(*index.order))
     return std::nullopt;
   // What the value's digits cut, the index's are to cut, too.
   Tensor at = withOwnDigits(terms, index.value);

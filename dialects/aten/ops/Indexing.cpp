@@ -166,6 +166,9 @@ static FailureOr<Shape> slicesShape(Operation *op, Value self, int64_t dim, Valu
   Shape shape(shapeOf(self));
   if (!shape.empty())
     shape[*at] = tensorType(index).getNumElements();
+  else if (tensorType(index).getNumElements() != 1)
+    return op->emitOpError("expects `index` of one element where `self` has no dimensions, found ")
+           << index.getType();
   return shape;
 }
 

@@ -118,7 +118,7 @@ def Aten_IndexSelectOp : Aten_IndexingOp<"index_select", "aten::index_select", "
   let description = [{
     Constraints:
     1. `dim` is a dimension of `self`; negative values count from the end.
-    2. `index` has at most one dimension and dtype `i64` or `i32`.
+    2. `index` has at most one dimension, one element where `self` has none, and dtype `i64` or `i32`.
     3. The result has the shape of `self` except that the size of `dim` is the number of indices, and
        its dtype.
 
@@ -136,7 +136,7 @@ def Aten_IndexAddOp : Aten_IndexingOp<"index_add", "aten::index_add", "`self` wi
   let description = [{
     Constraints:
     1. `dim` is a dimension of `self`; negative values count from the end.
-    2. `index` has at most one dimension and dtype `i64` or `i32`.
+    2. `index` has at most one dimension, one element where `self` has none, and dtype `i64` or `i32`.
     3. `source` has the shape of `self` except that the size of `dim` is the number of indices, and its
        dtype.
     4. The result has the type of `self`.

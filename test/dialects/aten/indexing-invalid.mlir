@@ -153,6 +153,14 @@ func.func @index_select_2(%x: tensor<4x8xf32>, %i: tensor<1x2xi64>) {
 
 // -----
 
+func.func @index_select_scalar(%x: tensor<f32>, %i: tensor<2xi64>) {
+  // expected-error @+1 {{'aten.index_select' op expects `index` of one element where `self` has no dimensions, found 'tensor<2xi64>'}}
+  %0 = aten.index_select(%x, dim = 0, %i) : (tensor<f32>, tensor<2xi64>) -> tensor<f32>
+  return
+}
+
+// -----
+
 func.func @index_select_3(%x: tensor<4x8xf32>, %i: tensor<2xi8>) {
   // expected-error @+1 {{'aten.index_select' op expects `index` to have dtype i64 or i32, found 'tensor<2xi8>'}}
   %0 = aten.index_select(%x, dim = 1, %i) : (tensor<4x8xf32>, tensor<2xi8>) -> tensor<4x2xf32>
