@@ -3,15 +3,18 @@
 #include "lib/aten/Strides.h"
 #include "dialects/aten/Shapes.h"
 #include "dialects/aten/ops/Attention.h"
+#include "dialects/aten/ops/Comparison.h"
 #include "dialects/aten/ops/Complex.h"
 #include "dialects/aten/ops/Contraction.h"
 #include "dialects/aten/ops/Convolution.h"
 #include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/Creation.h"
+#include "dialects/aten/ops/Cumulative.h"
 #include "dialects/aten/ops/Grouping.h"
 #include "dialects/aten/ops/Indexing.h"
 #include "dialects/aten/ops/Loss.h"
 #include "dialects/aten/ops/Normalization.h"
+#include "dialects/aten/ops/Ordering.h"
 #include "dialects/aten/ops/Part.h"
 #include "dialects/aten/ops/Pooling.h"
 #include "dialects/aten/ops/Random.h"
@@ -171,8 +174,12 @@ bool StrideInference::isAlwaysContiguous(Operation *op) {
     return shapeOf(product).back() * dtypeOf(product).getIntOrFloatBitWidth() % 128 == 0;
   return isa<MmOp, AddmmOp, BmmOp, BaddbmmOp, MvOp, DotOp, EmbeddingOp, EmbeddingDenseBackwardOp,
              NativeLayerNormOp, NativeLayerNormBackwardOp, NllLossForwardOp, NllLossBackwardOp,
-             SumOp, MeanOp, IndexSelectOp, SliceBackwardOp, SelectBackwardOp, RepeatOp, HistcOp,
-             BincountOp, TrilOp, TriuOp>(op);
+             SumOp, MeanOp, SumDimIntListOp, MeanDimOp, VarCorrectionOp, LogsumexpOp, AmaxOp,
+             MaxDimOp, ArgmaxOp, TopkOp, CumsumOp, CumprodOp, SoftmaxOp, LogSoftmaxOp,
+             SafeSoftmaxOp, SoftmaxBackwardDataOp, LogSoftmaxBackwardDataOp, MaskedFillOp,
+             MaskedFillScalarOp, GatherOp, ScatterAddOp, ScatterSrcOp, ScatterValueOp, IndexAddOp,
+             IndexSelectOp, SliceBackwardOp, SelectBackwardOp, RepeatOp, HistcOp, BincountOp,
+             TrilOp, TriuOp>(op);
 }
 
 bool StrideInference::isReceived(Operation *op) {
@@ -187,9 +194,7 @@ static bool keepsContiguity(Operation *op) {
   // Of images; oneDNN and the kernels of ATen follow the channels' place in what they read.
   if (auto convolution = dyn_cast<ConvolutionOp>(op))
     return rankOf(convolution) == 4 && !convolution.getTransposed();
-  return isa<CatOp, StackOp, SumDimIntListOp, MeanDimOp, LogsumexpOp, SoftmaxOp, LogSoftmaxOp,
-             SafeSoftmaxOp, SoftmaxBackwardDataOp, LogSoftmaxBackwardDataOp, RngNativeDropoutOp,
-             GatherOp, ScatterAddOp, ScatterSrcOp, IndexAddOp, NativeBatchNormLegitFunctionalOp,
+  return isa<CatOp, StackOp, RngNativeDropoutOp, NativeBatchNormLegitFunctionalOp,
              MaxPool2dWithIndicesOp, AvgPool2dOp, AdaptiveAvgPool2dOp, dist::AllReduceOp>(op);
 }
 

@@ -11,10 +11,16 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::prove;
 
-/// Whether it is the operand again, or that in another type.
-static bool isCopy(Operation *op) {
-  return isa<aten::CloneOp, aten::LiftFreshCopyOp, aten::ToCopyOp, aten::AliasOp, aten::DetachOp>(
-      op);
+/// The operand that the result is again, if in another type.
+static std::optional<unsigned> copiedOperand(Operation *op) {
+  if (isa<aten::CloneOp, aten::LiftFreshCopyOp, aten::ToCopyOp, aten::AliasOp, aten::DetachOp>(op))
+    return 0;
+  // Of what it writes to the op takes shape and type alone.
+  auto copy = dyn_cast<aten::CopyOp>(op);
+  if (copy && tensorOf(copy.getSelf().getType()).getShape() ==
+                  tensorOf(copy.getSrc().getType()).getShape())
+    return 1;
+  return std::nullopt;
 }
 
 static bool isReshape(Operation *op) {
@@ -94,11 +100,12 @@ std::vector<Tensor> Evaluator::evaluatePlain(Operation *op, ArrayRef<const Tenso
       }
   } else if ((dialect == "aten" || dialect == "train") && isPure(op)) {
     // Only ops that are functions of their operands: what else there is may hide anything.
-    bool isSame = isCopy(op) && (terms.breaks(Lemma::Copy) ||
-                                 tensorOf(op->getOperand(0).getType()).getElementType() ==
-                                     tensorOf(op->getResult(0).getType()).getElementType());
+    std::optional<unsigned> copied = copiedOperand(op);
+    bool isSame = copied && (terms.breaks(Lemma::Copy) ||
+                             tensorOf(op->getOperand(*copied).getType()).getElementType() ==
+                                 tensorOf(op->getResult(0).getType()).getElementType());
     if (isSame) {
-      results.push_back(*operands[0]);
+      results.push_back(*operands[*copied]);
       isKnown = by("copy", true);
     } else if (isa<aten::RandomOpInterface>(op)) {
       isKnown = by("draw", evaluateRandom(op, operands, results));

@@ -66,6 +66,7 @@ namespace cleave::prove {
   X(FilledRow, "filled-row", "a marked index names the row with which it is filled")               \
   X(PaddingRow, "padding-row", "an embedding's gradient has nothing at its padding row")           \
   X(ZeroWhereMarked, "zero-where-marked", "what is filled with zero where a mark holds is left elsewhere") \
+  X(IgnoredClass, "ignored-class", "a target that is ignored counts at no class")                  \
   X(TargetsMean, "targets-mean", "a mean loss of targets is by the number of those that count")    \
   X(TargetsGradient, "targets-gradient", "and so is its gradient")                                 \
   X(MaxOfMax, "max-of-max", "a maximum of maxima is one maximum")                                  \

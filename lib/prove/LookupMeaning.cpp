@@ -80,6 +80,23 @@ Core cleave::prove::functionOf(StringRef name, Type element) {
 // Which row an index names
 //===----------------------------------------------------------------------===//
 
+/// `named`, which says whether the row at `place` is named, with nothing at one of the rows.
+static Meaning exceptRow(Terms &terms, const Meaning &named, const Index &place, int64_t row,
+                         int64_t rows) {
+  if (row < 0 || row >= rows)
+    return named;
+  Meaning kept;
+  for (const Summand &summand : named)
+    for (auto [low, high] : {std::pair<int64_t, int64_t>(0, row), {row + 1, rows}}) {
+      if (low == high)
+        continue;
+      Summand part = summand;
+      part.guards.push_back({place, low, high});
+      kept.push_back(std::move(part));
+    }
+  return terms.normalize(std::move(kept));
+}
+
 /// 1 where `difference` is 0, else 0.
 Meaning Evaluator::isZero(const Meaning &difference) {
   if (std::optional<Index> place = terms.asPosition(difference)) {
@@ -275,19 +292,10 @@ std::optional<Tensor> Evaluator::lookUp(Operation *op, ArrayRef<const Tensor *> 
       fails = !named || (filled && (filled->number != padding || padding >= rows));
       if (fails)
         return Meaning();
-      Meaning kept;
-      for (const Summand &summand : *named)
-        for (auto [low, high] : {std::pair<int64_t, int64_t>(0, padding), {padding + 1, rows}}) {
-          // Without padding all rows are in the second part.
-          if (low >= high)
-            continue;
-          if (terms.breaks(Lemma::PaddingRow))
-            low = 0, high = rows;
-          Summand part = summand;
-          part.guards.push_back({place, std::max<int64_t>(low, 0), high});
-          kept.push_back(std::move(part));
-        }
-      Meaning sum = whereNamed(terms.normalize(std::move(kept)), meanings[0], element);
+      Meaning kept = terms.breaks(Lemma::PaddingRow)
+                         ? *named
+                         : exceptRow(terms, *named, place, padding, rows);
+      Meaning sum = whereNamed(std::move(kept), meanings[0], element);
       // Tokens that the rule does not cut are summed as well.
       SmallVector<Var> tokens;
       unsigned group = 0;
@@ -353,7 +361,7 @@ bool Evaluator::logLikelihood(Operation *op, ArrayRef<const Tensor *> operands,
   int64_t reduction = *integerAt(op, "reduction"), ignored = *integerAt(op, "ignore_index");
   unsigned classes = type.getRank() == 1 ? 0 : 1;
   int64_t numClasses = type.getDimSize(classes);
-  if (reduction == aten::noReduction || ignored >= 0)
+  if (reduction == aten::noReduction)
     return false;
 
   Tensor self = *operands[selfAt], target = *operands[targetAt];
@@ -371,6 +379,8 @@ bool Evaluator::logLikelihood(Operation *op, ArrayRef<const Tensor *> operands,
   std::optional<Meaning> named = names(target.meaning, place, numClasses, filled);
   if (!named || (filled && filled->number != ignored))
     return false;
+  if (!terms.breaks(Lemma::IgnoredClass))
+    named = exceptRow(terms, *named, place, ignored, numClasses);
 
   SmallVector<Var> all;
   for (const auto &dim : self.dims)

@@ -67,6 +67,15 @@ def zero_where_marked(f, *sizes):
 CLASSES = [("dp", 8, 5), ("tp", 9, 4), ("cp", 4, 7), ("dp tp", 12, 2), ("one", 3, 3)]
 
 
+@lemma("ignored-class", *CLASSES)
+def ignored_class(f, axes, tokens, classes):
+    """One of the classes, not a number beside them; and the same one on all ranks."""
+    x, t = f.argument((tokens, classes), on(axes)), f.argument((tokens,), on(axes), rows=classes)
+    loss, weight = f.aten("nll_loss_forward", x, t, reduction=2, ignore_index=1 - f.wrong)
+    total = f.aten("add", loss, weight)
+    f.give(f.all_reduce(total, axes) if f.local else total)
+
+
 @lemma("targets-mean", *CLASSES)
 def targets_mean(f, axes, tokens, classes):
     x, t = f.argument((tokens, classes), on(axes)), f.argument((tokens,), on(axes), rows=classes)
