@@ -268,12 +268,25 @@ static std::string run(const Run &run, const Files &files, llvm::json::Object &r
   return "";
 }
 
+/// The parameter that an update makes, or whose state: the names of states begin with it.
+static bool isOfParameter(llvm::StringRef name, llvm::StringRef parameter) {
+  if (name.consume_front("param."))
+    return name == parameter;
+  return name.consume_front("optim.") && name.rsplit('.').first == parameter;
+}
+
 /// Leaves out what the update of one device turns as much, if the gradients that it takes change by
-/// so little as rounding might: signs and comparisons of them say nothing there. A reason if that
-/// cannot be run.
+/// so little as rounding might: signs and comparisons of them say nothing there. Where the gradient
+/// differs by more, it is no rounding. A reason if that cannot be run.
 static std::string removeTurning(ModuleOp global, Run run, Files files, Execution &execution) {
-  if (llvm::none_of(execution.counterexamples,
-                    [](const Counterexample &example) { return isOfUpdate(example.name); }))
+  auto mayTurn = [&](const Counterexample &example) {
+    return isOfUpdate(example.name) &&
+           llvm::none_of(execution.counterexamples, [&](const Counterexample &other) {
+             llvm::StringRef gradient = other.name;
+             return gradient.consume_front("grad.") && isOfParameter(example.name, gradient);
+           });
+  };
+  if (llvm::none_of(execution.counterexamples, mayTurn))
     return "";
   run.microbatches *= execution.batchParts;
   run.ranks = 1;

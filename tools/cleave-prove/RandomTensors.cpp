@@ -128,11 +128,22 @@ static std::optional<std::pair<runtime::DType, const llvm::fltSemantics *>> find
   return std::nullopt;
 }
 
+/// Draws numbers between two others, all 53 bits of which are random.
+static auto between(std::mt19937_64 &random, double low, double high) {
+  return
+      [&random, low, high] { return low + (high - low) * std::ldexp(double(random() >> 11), -53); };
+}
+
 /// Elements in `bytes` that `next` makes.
 static void fillFloats(std::vector<char> &bytes, runtime::DType dtype,
                        const llvm::fltSemantics &semantics, llvm::function_ref<double()> next) {
   unsigned size = runtime::byteSize(dtype);
   for (size_t at = 0; at < bytes.size(); at += size) {
+    if (dtype == runtime::DType::F32) {
+      float value = float(next());
+      std::memcpy(&bytes[at], &value, size);
+      continue;
+    }
     APFloat value(next());
     bool losesInfo = false;
     value.convert(semantics, APFloat::rmNearestTiesToEven, &losesInfo);
@@ -145,7 +156,6 @@ static void fillFloats(std::vector<char> &bytes, runtime::DType dtype,
 /// gradient turns a sign.
 std::vector<RandomTensor> prove::makeStates(ModuleOp global, uint64_t seed) {
   std::mt19937_64 random(seed + 1);
-  std::uniform_real_distribution<double> uniform(0.4, 0.6);
   std::vector<RandomTensor> states;
   for (auto function : global.getOps<func::FuncOp>())
     for (BlockArgument argument : function.getArguments()) {
@@ -162,7 +172,7 @@ std::vector<RandomTensor> prove::makeStates(ModuleOp global, uint64_t seed) {
         return {};
       state.type.dtype = found->first;
       state.bytes.resize(size_t(*runtime::countBytes(found->first, state.type.shape)));
-      fillFloats(state.bytes, found->first, *found->second, [&] { return uniform(random); });
+      fillFloats(state.bytes, found->first, *found->second, between(random, 0.4, 0.6));
       states.push_back(std::move(state));
     }
   return states;
@@ -188,7 +198,6 @@ llvm::Expected<bool> prove::varyEqualWeights(ModuleOp global, llvm::StringRef fr
   if (!file)
     return file.takeError();
   std::mt19937_64 random(seed + 2);
-  std::uniform_real_distribution<double> uniform(-0.25, 0.25);
   llvm::StringMap<Type> weights = findWeights(global);
   std::vector<runtime::TensorView> views((*file)->tensors());
   std::deque<std::vector<char>> made;
@@ -211,7 +220,8 @@ llvm::Expected<bool> prove::varyEqualWeights(ModuleOp global, llvm::StringRef fr
       continue;
     std::vector<char> &bytes = made.emplace_back(view.bytes.size());
     double most = std::max(std::abs(value), 0.2);
-    fillFloats(bytes, found->first, *found->second, [&] { return value + most * uniform(random); });
+    fillFloats(bytes, found->first, *found->second,
+               between(random, value - 0.25 * most, value + 0.25 * most));
     view.bytes = {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()};
   }
   if (made.empty())

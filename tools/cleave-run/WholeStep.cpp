@@ -57,8 +57,7 @@ struct Said {
 /// Compares what ranks have with what rank 0 has of the program for one device.
 class StepComparison {
 public:
-  StepComparison(Communicator &world, const StepResult &ours,
-                 llvm::ArrayRef<WholeTensor> ownBuffers)
+  StepComparison(Communicator &world, StepResult &ours, llvm::ArrayRef<WholeTensor> ownBuffers)
       : world(world), ours(ours), ownBuffers(ownBuffers) {}
 
   /// All ranks call it together with the value's name, rank 0 with its value.
@@ -72,12 +71,12 @@ private:
   llvm::Expected<WholeTensor> receive(llvm::StringRef name, const WholeTensor *reference);
   llvm::Error addTerms(llvm::StringRef name, StepValue *value);
   llvm::Expected<bool> isSameOnRanks(llvm::StringRef name, const StepValue *value);
-  Said compareHere(const std::optional<StepValue> &mine, WholeTensor expected);
+  Said compareHere(const StepValue *mine, WholeTensor expected);
   void note(llvm::StringRef name, const TensorType &type, llvm::ArrayRef<Said> ofRanks,
             bool isSame);
 
   Communicator &world;
-  const StepResult &ours;
+  StepResult &ours; ///< of whose terms the sum takes the place
   /// What one device makes of this rank's microbatches alone.
   llvm::ArrayRef<WholeTensor> ownBuffers;
 };
@@ -157,7 +156,7 @@ void StepComparison::note(llvm::StringRef name, const TensorType &type,
     problems.push_back(("'" + name + "' is on one device only").str());
 }
 
-static Said compareWith(const std::optional<StepValue> &mine, const WholeTensor &expected) {
+static Said compareWith(const StepValue *mine, const WholeTensor &expected) {
   Said said;
   if (mine && mine->tensor.type == expected.type)
     said = {Said::Compared, computeDifference(mine->tensor.ref(), expected.ref())};
@@ -168,7 +167,7 @@ static Said compareWith(const std::optional<StepValue> &mine, const WholeTensor 
 
 /// Compares a value that each rank has its own of. A buffer is wrong where it is neither of what it
 /// may be: the nearer of them counts.
-Said StepComparison::compareHere(const std::optional<StepValue> &mine, WholeTensor expected) {
+Said StepComparison::compareHere(const StepValue *mine, WholeTensor expected) {
   if (mine && mine->part == StepPart::OwnExamples)
     expected = takePart(expected, mine->dim, ours.batch);
   Said said = compareWith(mine, expected);
@@ -209,13 +208,11 @@ llvm::Expected<bool> StepComparison::isSameOnRanks(llvm::StringRef name, const S
 llvm::Error StepComparison::compare(llvm::StringRef name, const WholeTensor *reference) {
   auto found =
       llvm::find_if(ours.values, [&](const StepValue &value) { return value.tensor.name == name; });
-  std::optional<StepValue> mine;
-  if (found != ours.values.end())
-    mine = *found;
-  llvm::Expected<bool> isSame = isSameOnRanks(name, mine ? &*mine : nullptr);
+  StepValue *mine = found == ours.values.end() ? nullptr : &*found;
+  llvm::Expected<bool> isSame = isSameOnRanks(name, mine);
   if (!isSame)
     return isSame.takeError();
-  if (llvm::Error error = addTerms(name, mine && mine->part == StepPart::Term ? &*mine : nullptr))
+  if (llvm::Error error = addTerms(name, mine && mine->part == StepPart::Term ? mine : nullptr))
     return error;
   if (*isSame) {
     if (reference)
