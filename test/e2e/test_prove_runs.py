@@ -1,6 +1,7 @@
 """What is not proved is run as a whole step, with its update: also of programs that types or attributes place, with buffers, and with
 gradients in buckets and in shards. Errors are refuted with an input, and what is right is not."""
 
+import dataclasses
 import re
 import subprocess
 
@@ -10,6 +11,7 @@ import placement_cases as cases
 import pytest
 import torch
 from combinations_cover import covered, part_of_today, seed
+from exported_models import MODELS
 from own_optimizers import Lion
 from test_prove_batches import BUCKETS, CLIP, SYNC, replaced
 from test_prove_steps import Signs
@@ -85,13 +87,13 @@ def back_and_forth(text):
     return (of_terms, FLIPPED) if re.search(of_terms, text) else (SUMMED, BACK)
 
 
-def assert_run(prove, changed, whole, text):
+def assert_run(prove, changed, whole, text, microbatches=2):
     """What is right is not refuted, and a gradient that is added twice is."""
     for old, new, expected in ((*back_and_forth(text), "unknown"), (SUMMED, TWICE, "refuted")):
         answer = prove(whole, changed(text, old, new), "--time-limit=200", runs=True)
         assert answer["answer"] == expected, answer
         run = answer["execution"]
-        assert run["float64"] and run["update"] and run["microbatches"] == 2 and run["own_microbatches"] == 0, run
+        assert run["float64"] and run["update"] and run["microbatches"] == microbatches and run["own_microbatches"] == 0, run
         assert run["values"] > 50 and run["turning"] == 0
     assert any(each.startswith("grad.") for each in names(answer)), names(answer)
     assert any(each.startswith("optim.") for each in names(answer)), names(answer)
@@ -112,6 +114,14 @@ def assert_run(prove, changed, whole, text):
 )  # fmt: skip
 def test_typed_programs(placed, prove, changed, name, mesh, passes):
     assert_run(prove, changed, *placed(name, mesh, *passes))
+
+
+@pytest.mark.parametrize("name, mesh, schedule", [("gpt_untied", "dp2", "1f1b"), ("llama", "fsdp2", "zbv")])
+def test_stages_of_typed_programs(placed, prove, changed, name, mesh, schedule):
+    """With the microbatches of the schedule."""
+    stages = ["--outline-stages=count=4 balance=cost", "--split-backward"] if schedule == "zbv" else ["--outline-stages=count=2 balance=cost"]
+    passes = [*stages, "--split-fsdp-collectives", f"--build-schedule=schedule={schedule} ranks=2 microbatches=4", "--insert-p2p"]
+    assert_run(prove, changed, *placed(name, mesh, *passes), microbatches=4)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +174,29 @@ def optimized(optimizer, folder, module=None, **options):
         module, (torch.randn(4, 8),), loss=torch.nn.functional.mse_loss, targets=(torch.randn(4, 4),),
         optimizer=optimizer(module.parameters(), lr=0.01, **options), out=folder,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.NAdam, torch.optim.Adagrad, torch.optim.Rprop, torch.optim.Adafactor, Lion, Signs])
+def test_optimizers_of_typed_programs(opt, prove, changed, tmp_path, optimizer):
+    """Also those that go by signs and comparisons, with gradients in terms and in shards."""
+    program = optimized(optimizer, tmp_path)
+    for style in (cleave.DataParallel("dp"), cleave.FSDP("dp")):
+        plan = cleave.Plan({"dp": 2}, {"": style}).write(tmp_path / "plan.json")
+        place = [f"--annotate-placements=plan={plan}", "--propagate-placements", "--partition"]
+        text = opt(program, tmp_path / "part.mlir", *place).read_text()
+        for old, new, expected in ((*back_and_forth(text), "unknown"), (SUMMED, TWICE, "refuted")):
+            answer = prove(program, changed(text, old, new), runs=True)
+            assert answer["answer"] == expected, answer
+            run = answer["execution"]
+            assert run["update"] and run["microbatches"] == 2 and run["turning"] == 0, run
+
+
+def test_targets_that_count(opt, prove, changed, tmp_path):
+    """Microbatches of typed programs may count by their targets."""
+    program = cleave.export_spec(dataclasses.replace(MODELS["gpt_untied"](), mean_over="targets"), tmp_path)
+    plan = cases.plan("gpt_untied", "dp2").write(tmp_path / "plan.json")
+    part = opt(program, tmp_path / "part.mlir", f"--annotate-placements=plan={plan}", "--propagate-placements", "--partition")
+    assert_run(prove, changed, program, part.read_text())
 
 
 @pytest.mark.parametrize("optimizer", [Signs, Lion, torch.optim.Rprop])
