@@ -1,4 +1,4 @@
-//===- Norm.cpp - the norm of all elements -----------------------------------===//
+//===- Norm.cpp - norms of elements ------------------------------------------===//
 //
 // The root of the sum of squares: so norms of parts, of which the squares are summed, are that of
 // the whole.
@@ -72,16 +72,33 @@ std::optional<Tensor> Ops::norm(Operation *op, ArrayRef<Tensor> operands) {
     value.form = forms.normal(value.form);
     return value;
   }
-  if (!isa<aten::LinalgVectorNormOp>(op) || !isEuclidean(op) || type.getRank() != 0)
+  if (!isa<aten::LinalgVectorNormOp>(op) || !isEuclidean(op))
     return std::nullopt;
   std::optional<Form> squares = square(operands[0].form, element);
   if (!squares)
     return std::nullopt;
-  SmallVector<Var> all;
-  for (const auto &dim : operands[0].dims)
-    llvm::append_range(all, dim);
+  // Without dimensions over all of them.
+  auto given = op->getAttrOfType<DenseI64ArrayAttr>("dim");
+  auto keeps = op->getAttrOfType<BoolAttr>("keepdim");
+  int64_t rank = operands[0].dims.size();
+  SmallVector<bool> isSummed(rank, !given || given.empty());
+  for (int64_t dim : given ? given.asArrayRef() : ArrayRef<int64_t>())
+    isSummed[dim < 0 ? dim + rank : dim] = true;
+  Tensor value;
+  SmallVector<Var> over;
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    if (isSummed[dim])
+      llvm::append_range(over, operands[0].dims[dim]);
+    if (!isSummed[dim])
+      value.dims.push_back(operands[0].dims[dim]);
+    else if (keeps && keeps.getValue())
+      value.dims.emplace_back();
+  }
   Function root = functionOf("root", element);
   root.isRoot = true;
-  std::optional<Form> made = forms.apply(root, {forms.sum(std::move(*squares), all)});
-  return made ? std::optional(Tensor{{}, std::move(*made)}) : std::nullopt;
+  std::optional<Form> made = forms.apply(root, {forms.sum(std::move(*squares), over)});
+  if (!made)
+    return std::nullopt;
+  value.form = std::move(*made);
+  return value;
 }

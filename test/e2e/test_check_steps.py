@@ -73,6 +73,16 @@ def test_steps(programs, check, name):  # noqa: F811
     assert status == CHECKED, said
 
 
+@pytest.mark.parametrize("name", ["llama", "minilm"])
+def test_models(opt, model, proved, check, tmp_path, name):  # noqa: F811
+    """Also norms along dimensions, as of embeddings."""
+    whole = opt(model(name).program, tmp_path / "whole.mlir", CLIP)
+    part, log = opt(model(name).program, tmp_path / "part.mlir", SYNC, BUCKETS, CLIP), tmp_path / "proof"
+    assert proved(whole, part, log)
+    status, said = check(whole, part, log)
+    assert status == CHECKED, said
+
+
 CONTRIBUTED = r"(%\S+) = train\.contribute (%\S+) (to .*? : )(tensor<[^>]*>)(.*)"
 ERRORS = {
     "contributed twice": (("buckets", "zbv", "shards"), CONTRIBUTED, r"%twice = aten.add(\2, \2) : (\4, \4) -> \4\n    \1 = train.contribute %twice \3\4\5"),
