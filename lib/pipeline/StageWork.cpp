@@ -410,6 +410,8 @@ private:
       }
       OpWork work;
       if (auto communication = dyn_cast<dist::CommunicationOpInterface>(op)) {
+        if (isLeftOut && isLeftOut(&op))
+          continue;
         FailureOr<unsigned> group = findGroup(&op, communication.getAxesAttr());
         if (failed(group))
           return failure();

@@ -139,7 +139,7 @@ class OrderClock {
 public:
   OrderClock(const simulate::CostTable &costs, const schedule::Schedule &order)
       : costs(costs), order(order), positions(order.numRanks(), 0), clocks(order.numRanks(), 0),
-        starts(order.numRanks(), -1) {
+        starts(order.numRanks(), -1), ends(order.numStages(), -1) {
     for (std::vector<double> *times : {&outputs, &gradients})
       times->assign(size_t(order.numStages()) * order.numMicrobatches, -1);
   }
@@ -154,7 +154,10 @@ public:
     for (unsigned rank = 0; rank < order.numRanks(); ++rank)
       if (positions[rank] < order.ranks[rank].size())
         return makeError("the schedule cannot complete");
-    return *std::max_element(clocks.begin(), clocks.end());
+    double latest = 0;
+    for (unsigned rank = 0; rank < order.numRanks(); ++rank)
+      latest = std::max(latest, update(rank));
+    return latest;
   }
 
   /// By rank, when its first pass began that is not a forward's; negative: it has none.
@@ -177,7 +180,8 @@ private:
     };
     switch (leaf.kind) {
     case ActionKind::Forward:
-      return stage == 0 ? 0 : from(outputs, stage - 1, costs.of(stage - 1).sendForward);
+      return stage == 0 ? costs.of(0).unshard
+                        : from(outputs, stage - 1, costs.of(stage - 1).sendForward);
     case ActionKind::Backward:
     case ActionKind::BackwardInput: {
       double own = at(outputs, stage, leaf);
@@ -230,14 +234,33 @@ private:
         at(outputs, leaf.stage, leaf) = clocks[rank];
       if (leaf.kind == ActionKind::Backward || leaf.kind == ActionKind::BackwardInput)
         at(gradients, leaf.stage, leaf) = clocks[rank];
+      if (schedule::isCompute(leaf.kind))
+        ends[leaf.stage] = clocks[rank];
     });
     return true;
+  }
+
+  /// When a rank has updated its stages. Their gradients are reduced one after the other, in the
+  /// order in which they are complete; of a single rank beside the passes.
+  double update(unsigned rank) const {
+    std::vector<unsigned> stages = order.topology.stagesOf(rank), complete = stages;
+    llvm::stable_sort(complete, [&](unsigned a, unsigned b) { return ends[a] < ends[b]; });
+    std::vector<double> reduced = ends;
+    double stream = 0, clock = clocks[rank];
+    for (unsigned stage : complete)
+      reduced[stage] = stream =
+          std::max(stream, ends[stage]) + (order.numRanks() > 1 ? costs.of(stage).reduce : 0);
+    for (unsigned stage : stages)
+      clock = std::max(clock, reduced[stage]) + costs.of(stage).optimizer;
+    return clock;
   }
 
   const simulate::CostTable &costs;
   const schedule::Schedule &order;
   std::vector<size_t> positions;
   std::vector<double> clocks, starts;
+  /// By stage, when its last pass ended.
+  std::vector<double> ends;
   /// By stage and microbatch: when a forward, and an input gradient, ended; negative: not yet.
   std::vector<double> outputs, gradients;
 };
@@ -251,4 +274,21 @@ llvm::Expected<double> cleave::plan::boundOrder(const simulate::CostTable &costs
   if (starts)
     *starts = clock.getStarts();
   return makespan;
+}
+
+double cleave::plan::timeAfterPasses(const simulate::CostTable &costs,
+                                     const schedule::Schedule &order, unsigned rank) {
+  unsigned last = order.numStages();
+  for (schedule::Action action : order.ranks[rank])
+    order.forEachLeaf(action, [&](schedule::Action leaf) {
+      if (schedule::isCompute(leaf.kind))
+        last = leaf.stage;
+    });
+  double seconds = 0;
+  for (unsigned stage : order.topology.stagesOf(rank)) {
+    if (stage == last && order.numRanks() > 1)
+      seconds = std::max(seconds, costs.of(stage).reduce);
+    seconds += costs.of(stage).optimizer;
+  }
+  return seconds;
 }

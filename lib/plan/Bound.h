@@ -38,10 +38,17 @@ double boundStages(const simulate::CostTable &costs, unsigned ranks,
                    double room);
 
 /// The time of a schedule's passes in their order on each rank, in the unit of `costs`, where each
-/// transfer starts as soon as its data is there. Fails where they wait for each other for ever.
-/// `starts`: gets, by rank, when the first pass begins that is not a forward's.
+/// transfer starts as soon as its data is there. The first stage's parameters are gathered before
+/// all, a stage's gradients are reduced after its last pass, and updates come last. Fails where
+/// they wait for each other for ever. `starts`: gets, by rank, when the first pass begins that is
+/// not a forward's.
 llvm::Expected<double> boundOrder(const simulate::CostTable &costs, const schedule::Schedule &order,
                                   std::vector<double> *starts = nullptr);
+
+/// What follows the passes of a rank at the least: updates, and the reduction of the gradients of
+/// the stage whose pass is the last.
+double timeAfterPasses(const simulate::CostTable &costs, const schedule::Schedule &order,
+                       unsigned rank);
 
 } // namespace cleave::plan
 

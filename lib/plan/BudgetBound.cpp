@@ -117,11 +117,15 @@ double BudgetBound::leastRecomputed(llvm::ArrayRef<Weight> weights, double room,
 
 /// Kernels of the backwards of one microbatch in stages of a rank. Times of functions are norms,
 /// which are no less than that of their sums.
-double BudgetBound::timeKernels(llvm::ArrayRef<unsigned> list, double recomputed) const {
-  KernelTime sum{recomputed, 0};
-  for (unsigned stage : list)
+double BudgetBound::timeKernels(llvm::ArrayRef<unsigned> list, double recomputed,
+                                const StageTable *table) const {
+  KernelTime sum{recomputed, 0}, sampled{recomputed, 0};
+  for (unsigned stage : list) {
     sum += stages[stage].times.backward.kernels;
-  return sum.seconds();
+    if (table)
+      sampled += table->kernels[stage];
+  }
+  return std::max(sum.seconds(), sampled.seconds());
 }
 
 double BudgetBound::boundAll(double room, const Mean &mean) const {
@@ -185,34 +189,54 @@ double BudgetBound::boundAll(double room) const {
   return finish(most);
 }
 
-/// Of each stage of a rank, how many microbatches keep what they save, where that is most.
-std::vector<BudgetBound::Weight> BudgetBound::countInFlight(const schedule::Schedule &order,
-                                                            unsigned rank) const {
-  std::vector<double> now(stages.size(), 0), most;
-  double layers = 0, mostLayers = -1;
-  auto add = [&](unsigned stage, double count) {
+/// Of each stage of a rank, how many microbatches keep what they save, and bytes that others hold
+/// between the halves of their backwards: where most layers are saved, where most is held, and
+/// where both are most if nothing is recomputed.
+std::vector<BudgetBound::Resident> BudgetBound::listResident(const schedule::Schedule &order,
+                                                             unsigned rank,
+                                                             const StageTable &table) const {
+  std::vector<double> now(stages.size(), 0);
+  std::array<Resident, 3> most;
+  std::array<double, 3> highest;
+  highest.fill(-1);
+  double layers = 0, held = 0, saved = 0;
+  auto keep = [&](unsigned stage, double count) {
     now[stage] += count;
     layers += count * stages[stage].layers;
+    saved += count * table.costs.of(stage).forwardMemory;
+  };
+  // Where the input gradient computes nothing, as of the first stage, all is kept for the weights.
+  auto isWhole = [&](Action leaf) {
+    return leaf.kind == ActionKind::Backward || table.costs.of(leaf.stage).input == 0;
   };
   for (Action action : order.ranks[rank]) {
     // Of passes that run side by side it does not matter here which one ends first.
     order.forEachLeaf(action, [&](Action leaf) {
-      if (leaf.kind == ActionKind::Backward || leaf.kind == ActionKind::BackwardInput)
-        add(leaf.stage, -1);
+      if (leaf.kind == ActionKind::BackwardInput && !isWhole(leaf)) {
+        keep(leaf.stage, -1);
+        held += table.heldGradients[leaf.stage];
+      }
+      if (leaf.kind == ActionKind::BackwardWeight && !isWhole(leaf))
+        held -= table.heldGradients[leaf.stage];
+      if (leaf.kind == ActionKind::Backward ||
+          (leaf.kind == ActionKind::BackwardWeight && isWhole(leaf)))
+        keep(leaf.stage, -1);
     });
     order.forEachLeaf(action, [&](Action leaf) {
       if (leaf.kind == ActionKind::Forward)
-        add(leaf.stage, 1);
+        keep(leaf.stage, 1);
     });
-    if (layers > mostLayers) {
-      mostLayers = layers;
-      most = now;
+    for (auto [place, weight] : llvm::enumerate(std::array{layers, held, saved + held})) {
+      if (weight <= highest[place])
+        continue;
+      highest[place] = weight;
+      most[place].heldBytes = held;
+      most[place].saved.clear();
+      for (unsigned stage : order.topology.stagesOf(rank))
+        most[place].saved.push_back({stage, now[stage]});
     }
   }
-  std::vector<Weight> weights;
-  for (unsigned stage : order.topology.stagesOf(rank))
-    weights.push_back({stage, most.empty() ? 0 : most[stage]});
-  return weights;
+  return {most.begin(), most.end()};
 }
 
 /// The forwards of a rank from its first backward on.
@@ -239,8 +263,9 @@ simulate::CostTable BudgetBound::mergeCosts(const simulate::CostTable &samples) 
   merged.stages.clear();
   for (auto [stage, sample] : llvm::zip_equal(stages, samples.stages)) {
     simulate::StageCost &cost = merged.stages.emplace_back(sample);
-    for (double *seconds : {&cost.forward, &cost.input, &cost.weight, &cost.backward,
-                            &cost.sendForward, &cost.sendBackward})
+    for (double *seconds :
+         {&cost.forward, &cost.input, &cost.weight, &cost.backward, &cost.sendForward,
+          &cost.sendBackward, &cost.unshard, &cost.reduce, &cost.optimizer})
       *seconds *= milliseconds;
     cost.forward = std::max(cost.forward, stage.times.forward.seconds());
     if (!shape.splitsBackward)
@@ -272,28 +297,35 @@ double BudgetBound::boundSchedule(const std::string &name, const StageTable &tab
       stages.size() == order->numRanks() && !shape.splitsBackward && std::isinf(means[0].price);
   for (unsigned rank = 0; rank < order->numRanks(); ++rank) {
     std::vector<unsigned> list = order->topology.stagesOf(rank);
-    const std::vector<Weight> inFlight = countInFlight(*order, rank);
     double room = memory - simulate::measureGathered(gathering, rank, table.gathered);
-    double forwards = 0, gradients = 0;
+    double forwards = 0, gradients = 0, temporary = 0;
     KernelTime kernels;
     for (unsigned stage : list) {
       room -= table.held[stage];
+      temporary = std::max(temporary, table.temporary[stage]);
       forwards += known.of(stage).forward;
       gradients += known.of(stage).fullBackward();
       kernels += stages[stage].times.all;
     }
+    room -= temporary;
+    const std::vector<Resident> resident = listResident(*order, rank, table);
     // All backwards come after the first: what ran before that is over by then.
     const double start = std::max(starts[rank], 0.0) + timeLateForwards(*order, rank, known);
+    const double after = timeAfterPasses(known, *order, rank);
     for (const Mean &mean : means) {
-      const double recomputed = leastRecomputed(inFlight, room, mean);
+      double recomputed = 0;
+      for (const Resident &each : resident)
+        recomputed = std::max(recomputed, leastRecomputed(each.saved, room - each.heldBytes, mean));
       if (std::isinf(recomputed))
         return forEver;
       KernelTime all = kernels;
       all.device += recomputed;
-      const double backwards = std::max(gradients, timeKernels(list, recomputed));
-      least = std::max({least,
+      const double backwards = std::max(gradients, timeKernels(list, recomputed, &table));
+      least =
+          std::max({least,
+                    known.of(0).unshard + after +
                         mean.share * microbatches * std::max(all.seconds(), forwards + backwards),
-                        mean.share * (start + microbatches * backwards)});
+                    after + mean.share * (start + microbatches * backwards)});
       if (isKnown)
         known.stages[list.front()].backward = backwards;
     }

@@ -59,9 +59,16 @@ private:
   };
   double leastRecomputed(llvm::ArrayRef<Weight> weights, double room, const Mean &mean) const;
   double boundAll(double room, const Mean &mean) const;
-  double timeKernels(llvm::ArrayRef<unsigned> list, double recomputed) const;
+  double timeKernels(llvm::ArrayRef<unsigned> list, double recomputed,
+                     const StageTable *table = nullptr) const;
   simulate::CostTable mergeCosts(const simulate::CostTable &samples) const;
-  std::vector<Weight> countInFlight(const schedule::Schedule &order, unsigned rank) const;
+  /// What microbatches of a rank keep at a point of its list.
+  struct Resident {
+    std::vector<Weight> saved;
+    double heldBytes = 0; ///< between the halves of a backward
+  };
+  std::vector<Resident> listResident(const schedule::Schedule &order, unsigned rank,
+                                     const StageTable &table) const;
   double finish(double seconds) const;
 
   const Space &space;

@@ -15,11 +15,13 @@ namespace cost = cleave::cost;
 namespace schedule = cleave::schedule;
 namespace simulate = cleave::simulate;
 
-static constexpr KernelTime StageSample::*passes[] = {&StageSample::forward, &StageSample::backward,
-                                                      &StageSample::input, &StageSample::weight};
+static constexpr KernelTime StageSample::*passes[] = {
+    &StageSample::forward, &StageSample::backward, &StageSample::input, &StageSample::weight,
+    &StageSample::kernels, &StageSample::unshard,  &StageSample::update};
 static constexpr double StageSample::*amounts[] = {
-    &StageSample::savedBytes,    &StageSample::heldBytes,  &StageSample::parameterBytes,
-    &StageSample::gradientBytes, &StageSample::stateBytes, &StageSample::gatheredBytes};
+    &StageSample::savedBytes, &StageSample::heldBytes,     &StageSample::parameterBytes,
+    &StageSample::stateBytes, &StageSample::gradientBytes, &StageSample::gatheredBytes,
+    &StageSample::reduced,    &StageSample::heldGradients};
 
 /// Applies a function to each number of two stages that grows with their layers.
 template <typename Function>
@@ -52,21 +54,64 @@ std::vector<StageSample> cleave::plan::describeStages(const cost::Cluster &clust
   });
 }
 
+/// Kernels, and communications beside them, whatever waits for what.
+static KernelTime addStreams(const simulate::FunctionTime &time, double slowdown) {
+  double sent = std::accumulate(time.transfer.begin(), time.transfer.end(), 0.0);
+  double waited = std::accumulate(time.exposed.begin(), time.exposed.end(), 0.0);
+  double kernels = time.compute - slowdown * std::max(sent - waited, 0.0);
+  // Kernels take longer beside communication. The time grows with what a rank waits for: it is no
+  // less than if nothing waited, nor than if kernels took no time of their own.
+  double least = std::min(slowdown, 1.0);
+  return {kernels + least * sent, time.host, sent + least * kernels};
+}
+
 std::vector<StageSample> cleave::plan::describeStreams(const cost::Cluster &cluster,
                                                        const simulate::ProgramWork &work) {
-  double slowdown = cluster.device.overlapSlowdown;
   auto samples = describe(cluster, work, [&](const simulate::FunctionTime &time) {
-    double sent = std::accumulate(time.transfer.begin(), time.transfer.end(), 0.0);
-    double waited = std::accumulate(time.exposed.begin(), time.exposed.end(), 0.0);
-    double kernels = time.compute - slowdown * std::max(sent - waited, 0.0);
-    // Kernels take longer beside communication. The time grows with what a rank waits for: it is no
-    // less than if nothing waited, nor than if kernels took no time of their own.
-    double least = std::min(slowdown, 1.0);
-    return KernelTime{kernels + least * sent, time.host, sent + least * kernels};
+    return addStreams(time, cluster.device.overlapSlowdown);
   });
   // What is there while they run depends on what waits, too.
   for (StageSample &sample : samples)
     sample.microbatchBytes = 0;
+  return samples;
+}
+
+/// Times by which those of several ops are as long as that of one with all of their bytes, and no
+/// longer than they are: nothing takes time to begin.
+static cost::Cluster makeLinear(cost::Cluster cluster) {
+  cluster.device.kernelSeconds = cluster.device.hostSeconds = 0;
+  cluster.firstSlots = false;
+  for (cost::Level &level : cluster.levels)
+    level.link.startSeconds = level.link.latency = 0;
+  return cluster;
+}
+
+std::vector<StageSample> cleave::plan::describeAny(const cost::Cluster &cluster,
+                                                   const simulate::ProgramWork &work,
+                                                   const simulate::ProgramWork &least, bool waits,
+                                                   bool hasOnce) {
+  std::vector<StageSample> samples =
+      waits ? describeStages(cluster, least) : describeStreams(cluster, least);
+  std::vector<StageSample> streams = describeStreams(cluster, least);
+  const cost::Cluster linear = makeLinear(cluster);
+  simulate::RunOptions options;
+  options.schedulesReductions = true;
+  std::vector<simulate::StageTime> once = simulate::timeStages(linear, work, options);
+  for (size_t number = 0; number < samples.size(); ++number) {
+    StageSample &sample = samples[number];
+    const simulate::StageWork &stage = work.stages[number];
+    for (auto pass : {&StageSample::backward, &StageSample::input, &StageSample::weight})
+      sample.kernels += streams[number].*pass;
+    sample.heldGradients = sample.heldBytes;
+    sample.savedBytes = stage.savedBytes;
+    sample.heldBytes = stage.heldBytes;
+    sample.microbatchBytes = waits ? stage.microbatchBytes : 0;
+    if (!hasOnce)
+      continue;
+    sample.unshard = addStreams(once[number].unshard, cluster.device.overlapSlowdown);
+    sample.update = addStreams(once[number].update, cluster.device.overlapSlowdown);
+    sample.reduced = once[number].reduce.seconds * stage.numReductions;
+  }
   return samples;
 }
 
@@ -215,7 +260,7 @@ std::optional<StageTable> cleave::plan::tabulateStages(const Space &space,
   const Layout &layout = shape.layout;
   // Gradients of samples are whole, as those that are scattered once.
   bool isFsdp = layout.sharding == Sharding::Fsdp || layout.sharding == Sharding::FsdpOnce;
-  bool hasStates = layout.sharding == Sharding::Replicated || samples.hasShards();
+  bool hasStates = samples.hasStates(layout);
   const std::vector<ProgramBytes> &experts = space.programs[layout.program].expertBytes;
   auto send = [&](double bytes) {
     return milliseconds * cost::sendTime(cluster, layout.numParts(), bytes);
@@ -235,6 +280,9 @@ std::optional<StageTable> cleave::plan::tabulateStages(const Space &space,
     cost.weight = milliseconds * stage->weight.seconds();
     if (!shape.splitsBackward)
       cost.backward = milliseconds * stage->backward.seconds();
+    cost.unshard = milliseconds * stage->unshard.seconds();
+    cost.reduce = milliseconds * stage->reduced;
+    cost.optimizer = milliseconds * stage->update.seconds();
     cost.sendForward = send(stage->forwardBytes);
     cost.sendBackward = send(stage->backwardBytes);
     cost.forwardMemory = stage->savedBytes;
@@ -260,6 +308,8 @@ std::optional<StageTable> cleave::plan::tabulateStages(const Space &space,
     table.temporary.push_back(samples.hasTemporary(layout) ? stage->microbatchBytes : 0);
     bool isGathered = layout.sharding == Sharding::FsdpOnce;
     table.gathered.push_back(isGathered ? stage->gatheredBytes : 0);
+    table.kernels.push_back(stage->kernels);
+    table.heldGradients.push_back(stage->heldGradients);
     begin = end;
   }
   return table;
@@ -290,8 +340,8 @@ std::vector<PlanBound> cleave::plan::boundSchedules(const Space &space,
   auto found = tabulateStages(space, cluster, shape, samples);
   if (!found)
     return {};
-  const auto &[costs, held, temporary, gathered] = *found;
-  bool isGathered = llvm::any_of(gathered, [](double bytes) { return bytes > 0; });
+  const simulate::CostTable &costs = found->costs;
+  bool isGathered = llvm::any_of(found->gathered, [](double bytes) { return bytes > 0; });
   std::vector<PlanBound> bounds;
   for (const std::string &name : space.listSchedules(shape)) {
     PlanBound &bound = bounds.emplace_back();
@@ -314,10 +364,10 @@ std::vector<PlanBound> cleave::plan::boundSchedules(const Space &space,
       double bytes = 0, most = 0;
       simulate::memoryCurve(*order, costs, rank, &bytes);
       for (unsigned stage : order->topology.stagesOf(rank)) {
-        bytes += held[stage];
-        most = std::max(most, temporary[stage]);
+        bytes += found->held[stage];
+        most = std::max(most, found->temporary[stage]);
       }
-      bytes += simulate::measureGathered(*order, rank, gathered);
+      bytes += simulate::measureGathered(*order, rank, found->gathered);
       bound.memory = std::max(bound.memory, (bytes + most) * (1 - rounding));
     }
   }

@@ -48,6 +48,14 @@ struct StageSample {
   double gatheredBytes = 0;
   /// As they are sharded by Programs::sampleStages.
   double parameterBytes = 0, gradientBytes = 0, stateBytes = 0;
+  /// The rest is of Programs::sampleAny alone. Kernels of all backwards, which take longer beside
+  /// communications.
+  KernelTime kernels;
+  /// Once per step, but for what does not grow with the layers.
+  KernelTime unshard, update;
+  double reduced = 0; ///< seconds of communications of gradients, once per step
+  /// What the input gradient makes of gradients for the weight gradient.
+  double heldGradients = 0;
 };
 
 /// Of each stage that was carried out what it takes.
@@ -60,6 +68,14 @@ std::vector<StageSample> describeStages(const cost::Cluster &cluster,
 /// what one waits for.
 std::vector<StageSample> describeStreams(const cost::Cluster &cluster,
                                          const simulate::ProgramWork &work);
+
+/// What stages take whatever they save and recompute, from a program that recomputes nothing:
+/// `least` is its work without what either pass may run, `work` all of it. `waits`: whether passes
+/// wait for communications as they do there, or take no less than describeStreams() says.
+/// `hasOnce`: whether what runs once per step is that of the layout.
+std::vector<StageSample> describeAny(const cost::Cluster &cluster,
+                                     const simulate::ProgramWork &work,
+                                     const simulate::ProgramWork &least, bool waits, bool hasOnce);
 
 /// Of a run of equal layers, so many are carried out.
 constexpr size_t maxSampledRun = 3;
@@ -75,6 +91,10 @@ public:
   bool hasShards() const { return sharding == Sharding::FsdpOnce || hasGathers(); }
   /// Whether passes gather parameters and scatter gradients.
   bool hasGathers() const { return sharding == Sharding::Fsdp; }
+  /// Whether optimizer states lie as in a layout.
+  bool hasStates(const Layout &layout) const {
+    return layout.sharding == Sharding::Replicated || layout.sharding == sharding || hasShards();
+  }
   /// Whether stages of a layout have room for as much while they run: gradients that are scattered
   /// at once are there for a shorter time.
   bool hasTemporary(const Layout &layout) const {
@@ -112,6 +132,9 @@ struct StageTable {
   std::vector<double> held, temporary;
   /// Parameters that are gathered once per step, as far as samples say; bytes.
   std::vector<double> gathered;
+  /// As of StageSample.
+  std::vector<KernelTime> kernels;
+  std::vector<double> heldGradients;
 };
 /// None where the stages do not follow from samples.
 std::optional<StageTable> tabulateStages(const Space &space, const cost::Cluster &cluster,

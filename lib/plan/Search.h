@@ -57,7 +57,12 @@ public:
   /// What these are at the least, from that program; null where there are none. Nothing is sharded
   /// in them over the ranks that divide the batch.
   virtual const StageSamples *sampleUndivided(const Shape &shape) = 0;
-  /// The same with every layer of every stage, equal ones too: what a plan's budget, which is for
+  /// Stages of few layers of this layout, at the least whatever they save and recompute: as those
+  /// that recompute nothing, without what either pass may run.
+  virtual const StageSamples *sampleAny(const Shape &shape) = 0;
+  /// The same from the program of sampleUndivided().
+  virtual const StageSamples *sampleAnyUndivided(const Shape &shape) = 0;
+  /// A plan with every layer of every stage, equal ones too: what a plan's budget, which is for
   /// its schedule, makes of equal layers may differ.
   virtual llvm::Expected<StagedProgram> stageWhole(const Plan &plan) = 0;
   /// Seconds that this takes, by what was carried out until now.
@@ -186,7 +191,7 @@ private:
   bool triesBudgets() const;
   void searchBudgets();
   PlanBound measure(const Plan &plan);
-  std::vector<std::pair<double, Plan>> guessBudgets(Shape shape);
+  std::vector<std::pair<double, Plan>> guessBudgets(const Entry &entry, Shape shape, bool offloads);
   double boundBudget(const Entry &entry, const Shape &shape) const;
   std::optional<BudgetBound> getBudgetBound(const Entry &entry, const Shape &shape, bool offloads);
   double boundBudgetStages(Entry &entry, const Shape &shape, bool offloads);
@@ -196,7 +201,7 @@ private:
   void checkBudgetStages(llvm::StringRef name, const Shape &shape, const StageSamples &samples,
                          const simulate::ProgramWork &work);
   double boundBudgets();
-  std::vector<Shape> listCutsOfBudgets();
+  std::vector<std::pair<const Entry *, Shape>> listCutsOfBudgets();
   std::vector<Plan> listBudgets();
   void tryBudget(Plan plan);
   void add(Candidate candidate);

@@ -46,7 +46,7 @@ double Search::boundBudgetStages(Entry &entry, const Shape &shape, bool offloads
 
 /// Of a layout that is partitioned its own.
 const StageSamples *Search::sampleBudgets(const Entry &entry, const Shape &shape) {
-  return entry.times ? programs.sampleStages(shape) : programs.sampleUndivided(shape);
+  return entry.times ? programs.sampleAny(shape) : programs.sampleAnyUndivided(shape);
 }
 
 /// The same of each schedule; empty where nothing more is known of them.
@@ -92,20 +92,30 @@ void Search::checkBudgetStages(llvm::StringRef name, const Shape &shape,
   std::vector<int64_t> ends = space.listCuts(shape);
   ends.push_back(space.programs[shape.layout.program].layers);
   int64_t begin = 0;
-  for (auto [end, stage] : llvm::zip_equal(ends, describeStages(cluster, work))) {
+  std::vector<StageSample> found =
+      describeAny(cluster, work, work, /*waits=*/true, /*hasOnce=*/true);
+  for (auto [end, stage] : llvm::zip_equal(ends, found)) {
     std::optional<StageSample> sample = samples.get(begin, end);
     if (!sample)
       return;
-    for (auto [pass, of] : {std::pair("forward", &StageSample::forward),
-                            {"backward", &StageSample::backward},
-                            {"input gradient", &StageSample::input},
-                            {"weight gradient", &StageSample::weight}}) {
-      const double found = (stage.*of).seconds(), least = ((*sample).*of).seconds();
+    auto compare = [&](llvm::StringRef what, double found, double least) {
       if (found < least * (1 - rounding))
-        result.violations.push_back(llvm::formatv(
-            "{0}: the {1} of layers {2} to {3} takes {4} s, without recomputation {5} s", name,
-            pass, begin, end - 1, found, least));
-    }
+        result.violations.push_back(llvm::formatv("{0}: {1} of layers {2} to {3}: {4:e6}, bound "
+                                                  "{5:e6}",
+                                                  name, what, begin, end - 1, found, least));
+    };
+    for (auto [pass, of] : {std::pair("seconds of the forward", &StageSample::forward),
+                            {"seconds of the backward", &StageSample::backward},
+                            {"seconds of the input gradient", &StageSample::input},
+                            {"seconds of the weight gradient", &StageSample::weight},
+                            {"kernels of the backward", &StageSample::kernels},
+                            {"seconds of the unshard", &StageSample::unshard},
+                            {"seconds of the update", &StageSample::update}})
+      compare(pass, (stage.*of).seconds(), ((*sample).*of).seconds());
+    compare("seconds of reductions", stage.reduced, sample->reduced);
+    compare("gathered bytes", stage.gatheredBytes, sample->gatheredBytes);
+    compare("bytes between the halves of the backward", stage.heldBytes, sample->heldGradients);
+    compare("bytes while it runs", stage.microbatchBytes, sample->microbatchBytes);
     begin = end;
   }
 }

@@ -54,56 +54,57 @@ PlanBound Search::measure(const Plan &plan) {
   return boundPlan(plan);
 }
 
-/// Of the schedules of a cut: plans with a budget, and seconds that they may take.
-std::vector<std::pair<double, Plan>> Search::guessBudgets(Shape shape) {
-  std::vector<std::string> schedules = space.listSchedules(shape);
-  std::vector<std::array<PlanBound, std::size(allRecomputes)>> ways(schedules.size());
-  for (Recompute recompute : allRecomputes) {
-    shape.recompute = recompute;
-    for (auto [schedule, way] : llvm::zip_equal(schedules, ways))
-      way[size_t(recompute)] = measure({shape, schedule});
-  }
-  shape.recompute = Recompute::Budget;
-  std::vector<std::pair<double, Plan>> guesses;
-  for (auto [schedule, way] : llvm::zip_equal(schedules, ways))
-    guesses.push_back({interpolate(way, options.memory), {shape, schedule}});
-  if (!options.offloads)
-    return guesses;
+/// Of the schedules of a cut: plans with a budget, and seconds that they may take. A bound of them
+/// says best which ones are fast; where none is known, what is known of those whose ranks recompute
+/// alike. No end where a budget changes nothing, or nothing fits. `shape` recomputes nothing.
+std::vector<std::pair<double, Plan>> Search::guessBudgets(const Entry &entry, Shape shape,
+                                                          bool offloads) {
+  const std::vector<std::string> schedules = space.listSchedules(shape);
+  const std::vector<double> bounds = boundBudgetSchedules(entry, shape, offloads);
   const double rounds =
       double(space.programs[shape.layout.program].microbatches) / double(shape.layout.pipeline);
-  for (auto [schedule, way] : llvm::zip_equal(schedules, ways))
-    guesses.push_back(
-        {guessOffloaded(way[size_t(Recompute::None)], options.memory, rounds, cluster.device),
-         {shape, schedule, /*budget=*/0, /*offloads=*/true}});
+  std::vector<std::pair<double, Plan>> guesses;
+  for (auto [number, schedule] : llvm::enumerate(schedules)) {
+    std::array<PlanBound, std::size(allRecomputes)> ways;
+    for (Recompute recompute : allRecomputes) {
+      shape.recompute = recompute;
+      if (recompute == Recompute::None || bounds.empty())
+        ways[size_t(recompute)] = measure({shape, schedule});
+    }
+    const PlanBound &none = ways[size_t(Recompute::None)];
+    double seconds = forEver;
+    if (!bounds.empty())
+      seconds = none.memory > options.memory ? bounds[number] : forEver;
+    else if (offloads)
+      seconds = guessOffloaded(none, options.memory, rounds, cluster.device);
+    else
+      seconds = interpolate(ways, options.memory);
+    shape.recompute = Recompute::Budget;
+    guesses.push_back({seconds, {shape, schedule, /*budget=*/0, offloads}});
+  }
   return guesses;
 }
 
-/// The cuts of which samples are known and that may be faster than the best, the fastest as far as
-/// that is known first. They recompute nothing.
-std::vector<Shape> Search::listCutsOfBudgets() {
-  std::vector<std::pair<double, Shape>> cuts;
-  for (const Entry &entry : entries) {
-    if (!entry.times)
+/// The cuts of layouts that are partitioned, and that may be faster than the best, the fastest as
+/// far as that is known first. They recompute nothing.
+std::vector<std::pair<const Search::Entry *, Shape>> Search::listCutsOfBudgets() {
+  std::vector<std::pair<double, std::pair<const Entry *, Shape>>> cuts;
+  for (Entry &entry : entries) {
+    if (!entry.times || entry.report.kind == LayoutReport::TooLarge)
       continue;
     for (const Work &work : entry.works) {
-      if (work.shape.recompute != Recompute::None || boundBudget(entry, work.shape) >= best)
+      if (work.shape.recompute != Recompute::None || isOver())
         continue;
-      double least = forEver;
-      for (const Work &other : entry.works) {
-        Shape like = other.shape;
-        like.recompute = Recompute::None;
-        if (like == work.shape && other.isRefined())
-          least = std::min(least, other.bound);
-      }
-      if (!std::isinf(least))
-        cuts.push_back({least, work.shape});
+      const double bound = boundBudgetStages(entry, work.shape, options.offloads);
+      if (bound < best)
+        cuts.push_back({bound, {&entry, work.shape}});
     }
   }
   llvm::stable_sort(cuts, llvm::less_first());
-  std::vector<Shape> shapes;
-  for (auto &[seconds, shape] : cuts)
-    shapes.push_back(shape);
-  return shapes;
+  std::vector<std::pair<const Entry *, Shape>> list;
+  for (auto &[seconds, cut] : cuts)
+    list.push_back(cut);
+  return list;
 }
 
 /// Of their schedules those that may be faster than the best, the fastest first. For half of the
@@ -111,13 +112,14 @@ std::vector<Shape> Search::listCutsOfBudgets() {
 std::vector<Plan> Search::listBudgets() {
   const double end = options.timer ? (now() + options.timer->getLimit()) / 2 : forEver;
   std::vector<std::pair<double, Plan>> guesses;
-  for (const Shape &shape : listCutsOfBudgets()) {
-    if (isOver() || now() >= end)
-      break;
-    for (auto &guess : guessBudgets(shape))
-      if (guess.first < best)
-        guesses.push_back(std::move(guess));
-  }
+  for (auto &[entry, shape] : listCutsOfBudgets())
+    for (bool offloads : {false, true}) {
+      if (isOver() || now() >= end || (offloads && !options.offloads))
+        break;
+      for (auto &guess : guessBudgets(*entry, shape, offloads))
+        if (guess.first < best)
+          guesses.push_back(std::move(guess));
+    }
   llvm::stable_sort(guesses, llvm::less_first());
   std::vector<Plan> plans;
   for (auto &[seconds, plan] : guesses)

@@ -114,15 +114,15 @@ static std::string describeRecompute(const Plan &plan, const cost::Cluster &clus
 }
 
 std::vector<PassCall> plan::listStaging(const Plan &plan, const Source &source,
-                                        const cost::Cluster &cluster,
-                                        llvm::ArrayRef<int64_t> cuts) {
+                                        const cost::Cluster &cluster, llvm::ArrayRef<int64_t> cuts,
+                                        bool isForAny) {
   const Shape &shape = plan.shape;
   std::string options = describeRecompute(plan, cluster, source.facts.microbatches);
   std::vector<PassCall> passes;
   const PassCall splitFsdp{"split-fsdp-collectives", ""};
   const bool isFsdpOnce = shape.layout.sharding == Sharding::FsdpOnce;
   // Of what a budget is for, gathered parameters are there through the step.
-  const bool isFirst = isFsdpOnce && shape.recompute == Recompute::Budget;
+  const bool isFirst = isFsdpOnce && (isForAny || shape.recompute == Recompute::Budget);
   if (cuts.empty()) {
     if (isFirst)
       passes.push_back(splitFsdp);

@@ -22,9 +22,10 @@ bool hasPlacements(const Layout &layout);
 /// From the export to what one rank runs, without stages.
 std::vector<PassCall> listPlacing(const Layout &layout, llvm::StringRef placements);
 /// From there to stages, buckets and overlapped communication. Only a budget depends on the
-/// schedule and the cluster.
+/// schedule and the cluster. `isForAny`: FSDP once per step is as for a budget.
 std::vector<PassCall> listStaging(const Plan &plan, const Source &source,
-                                  const cost::Cluster &cluster, llvm::ArrayRef<int64_t> cuts);
+                                  const cost::Cluster &cluster, llvm::ArrayRef<int64_t> cuts,
+                                  bool isForAny = false);
 /// The schedule; none for one rank of the pipeline.
 std::vector<PassCall> listScheduling(const Plan &plan, int64_t microbatches);
 

@@ -2,6 +2,8 @@
 #include "tools/cleave-plan/Passes.h"
 
 #include "lib/aten/OpCost.h"
+#include "lib/backward/GradientRoles.h"
+#include "lib/memory/MemoryPlan.h"
 #include "lib/pipeline/StageWork.h"
 #include "lib/placement/Form.h"
 #include "lib/plan/Bound.h"
@@ -85,6 +87,79 @@ static llvm::DenseSet<Operation *> findUnsure(ArrayRef<train::ProgramFunctions> 
   return unsure;
 }
 
+namespace {
+/// What of a stage's functions depends on what the forward saves, and on what the backward
+/// recomputes: all but what the forward passes on and what follows from gradients.
+class FreeOps {
+public:
+  explicit FreeOps(ArrayRef<train::ProgramFunctions> stages) {
+    for (const train::ProgramFunctions &stage : stages) {
+      if (stage.forward)
+        visitForward(stage.forward);
+      for (func::FuncOp function :
+           {stage.microbatch, stage.backward, stage.backwardInput, stage.backwardWeight})
+        if (function)
+          visitBackward(stage, function);
+    }
+  }
+
+  bool contains(Operation *op) const { return free.contains(op); }
+  bool isGradient(Operation *op) const { return gradients.contains(op); }
+
+private:
+  void visitForward(func::FuncOp function) {
+    llvm::DenseSet<Value> needed;
+    Operation *terminator = function.front().getTerminator();
+    for (auto [index, result] : llvm::enumerate(terminator->getOperands())) {
+      train::RoleAttr role = train::getResultRole(function, index);
+      if (!role || role.getKind() != train::RoleKind::Saved)
+        needed.insert(result);
+    }
+    for (Operation &op : llvm::reverse(function.front().without_terminator())) {
+      if (llvm::any_of(op.getResults(), [&](Value result) { return needed.contains(result); }))
+        needed.insert(op.operand_begin(), op.operand_end());
+      else if (op.getNumResults() > 0)
+        free.insert(&op);
+    }
+  }
+
+  void visitBackward(const train::ProgramFunctions &stage, func::FuncOp function) {
+    llvm::DenseSet<Value> reached =
+        backward::valuesFrom(function, backward::findTangents(stage, function));
+    for (Operation &op : function.front().without_terminator()) {
+      bool isBackward = function != stage.microbatch || op.hasAttr(train::kBackwardAttrName);
+      if (llvm::any_of(op.getOperands(), [&](Value value) { return reached.contains(value); }))
+        gradients.insert(&op);
+      else if (isBackward && op.getNumResults() > 0)
+        free.insert(&op);
+    }
+  }
+
+  llvm::DenseSet<Operation *> free, gradients;
+};
+} // namespace
+
+/// Bytes of a stage's input that its weight gradient takes, as it is.
+static double countHeldInput(train::ProgramFunctions stage) {
+  llvm::DenseSet<Value> inputs;
+  double bytes = 0;
+  for (unsigned index = 0; stage.forward && index < stage.forward.getNumResults(); ++index) {
+    train::RoleAttr role = train::getResultRole(stage.forward, index);
+    auto storage = dyn_cast<BlockArgument>(
+        memory::getStorage(stage.forward.front().getTerminator()->getOperand(index)));
+    if (!role || role.getKind() != train::RoleKind::Saved || !storage)
+      continue;
+    train::RoleAttr of = train::getArgumentRole(stage.forward, storage.getArgNumber());
+    if (!of || of.getKind() != train::RoleKind::Crossing)
+      continue;
+    for (BlockArgument taken : stage.backwardWeight.getArguments())
+      if (train::getArgumentRole(stage.backwardWeight, taken.getArgNumber()) == role &&
+          inputs.insert(storage).second)
+        bytes += double(memory::getByteSize(storage.getType()));
+  }
+  return bytes;
+}
+
 /// The placed samples of a layout after the pass that cuts them. It takes half of the time, and
 /// stages with backwards in one piece and in halves are asked for after each other.
 llvm::Expected<OwningOpRef<ModuleOp>> PassRunner::outline(const Layout &layout, ModuleOp global,
@@ -107,7 +182,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> PassRunner::outline(const Layout &layout, 
 /// Carries out a program with some layers of each run of equal ones, cut so that these stages are
 /// among its own. `isLeast`: without what is unsure.
 llvm::Expected<std::vector<PassRunner::SampledWork>>
-PassRunner::measureSamples(const Shape &shape, bool isLeast,
+PassRunner::measureSamples(const Shape &shape, bool isLeast, bool isForAny,
                            const std::set<std::vector<unsigned>> &missing) {
   const Source &source = sources[shape.layout.program];
   Kept kept = chooseSamples(shape.layout.program, /*hasPairs=*/true).kept;
@@ -129,7 +204,7 @@ PassRunner::measureSamples(const Shape &shape, bool isLeast,
   }
   std::vector<SampledWork> works;
   for (std::vector<int64_t> &each : cuts) {
-    std::vector<PassCall> passes = listStaging({shape, ""}, source, cluster, each);
+    std::vector<PassCall> passes = listStaging({shape, ""}, source, cluster, each, isForAny);
     auto module = outline(shape.layout, *global, passes.front());
     if (!module)
       return module.takeError();
@@ -152,7 +227,21 @@ PassRunner::measureSamples(const Shape &shape, bool isLeast,
     auto work = pipeline::measureStages(*stages, options);
     if (failed(work))
       return diagnostics.makeError("the stages cannot be measured");
-    works.push_back({std::move(each), std::move(*work)});
+    SampledWork &sampled = works.emplace_back(SampledWork{std::move(each), std::move(*work), {}});
+    if (shape.recompute != Recompute::None)
+      continue;
+    FreeOps free(*stages);
+    auto isFree = [&](Operation *op) { return free.contains(op) || unsure.contains(op); };
+    auto isNoGradient = [&](Operation *op) { return !free.isGradient(op); };
+    options.isLeftOut = isFree;
+    options.isUnsaved = isNoGradient;
+    auto any = pipeline::measureStages(*stages, options);
+    if (failed(any))
+      return diagnostics.makeError("the stages cannot be measured");
+    for (auto [stage, work] : llvm::zip_equal(*stages, any->stages))
+      if (stage.backwardWeight)
+        work.heldBytes -= countHeldInput(stage);
+    sampled.any = std::move(*any);
   }
   return works;
 }
@@ -188,7 +277,7 @@ void PassRunner::divideWork(simulate::ProgramWork &work, int64_t parts) const {
 /// Samples of these stages on ranks as the layout has them; `parts`: at the least, on so many times
 /// as many as those of the program.
 StageSamples PassRunner::describeSamples(const Layout &layout, std::vector<SampledWork> works,
-                                         std::optional<int64_t> parts) const {
+                                         std::optional<int64_t> parts, bool isAny) const {
   Kept kept = chooseSamples(layout.program, /*hasPairs=*/true).kept;
   auto count = int64_t(kept.size());
   std::vector<unsigned> kinds;
@@ -199,16 +288,20 @@ StageSamples PassRunner::describeSamples(const Layout &layout, std::vector<Sampl
   // does what is gathered of experts wait alike, since it may take longer than all kernels.
   bool isApart = layout.sharding == Sharding::Fsdp &&
                  (layout.context > 1 || space.programs[layout.program].experts > 1);
-  for (auto &[cuts, work] : works) {
-    if (layout.dataInside)
-      reorderGroups(layout, work);
-    if (parts)
-      divideWork(work, *parts);
+  for (auto &[cuts, work, any] : works) {
+    for (simulate::ProgramWork *each : {&work, any ? &*any : nullptr}) {
+      if (each && layout.dataInside)
+        reorderGroups(layout, *each);
+      if (each && parts)
+        divideWork(*each, *parts);
+    }
     int64_t begin = 0;
     std::vector<int64_t> ends = cuts;
     ends.push_back(count);
-    for (auto [end, stage] : llvm::zip_equal(ends, isApart ? describeStreams(cluster, work)
-                                                           : describeStages(cluster, work))) {
+    for (auto [end, stage] :
+         llvm::zip_equal(ends, isAny     ? describeAny(cluster, work, *any, !isApart, !parts)
+                               : isApart ? describeStreams(cluster, work)
+                                         : describeStages(cluster, work))) {
       std::vector<unsigned> there;
       for (int64_t layer = begin; layer < end; ++layer)
         if (kept[size_t(layer)])
@@ -223,20 +316,22 @@ StageSamples PassRunner::describeSamples(const Layout &layout, std::vector<Sampl
 /// Samples of a shape's stages from the program of a layout that differs in how the batch is
 /// divided: among `parts` times as many ranks. Null where a pass refuses.
 const StageSamples *PassRunner::sample(const Shape &shape, const Layout &from, bool isLeast,
-                                       int64_t parts) {
+                                       int64_t parts, bool isAny) {
   if (!hasStageSamples(from.program))
     return nullptr;
   Shape key;
   key.layout = from;
   key.layout.pipeline = 1;
   key.layout.dataInside = false;
-  key.recompute = shape.recompute;
+  key.recompute = isAny ? Recompute::None : shape.recompute;
   key.splitsBackward = shape.splitsBackward;
   key.chunks = shape.numStages() > 1 ? 2 : 1;
-  auto known = llvm::find_if(
-      sampled, [&](const auto &each) { return each.shape == key && each.isLeast == isLeast; });
+  const bool isForAny = isAny && key.layout.sharding == Sharding::FsdpOnce;
+  auto known = llvm::find_if(sampled, [&](const auto &each) {
+    return each.shape == key && each.isLeast == isLeast && each.isForAny == isForAny;
+  });
   if (known == sampled.end())
-    known = sampled.insert(known, {key, isLeast, {}, {}, {}, false});
+    known = sampled.insert(known, {key, isLeast, isForAny, {}, {}, {}, false});
   std::set<std::vector<unsigned>> missing;
   std::vector<int64_t> ends = space.listCuts(shape);
   ends.push_back(layers[from.program]->size());
@@ -249,7 +344,7 @@ const StageSamples *PassRunner::sample(const Shape &shape, const Layout &from, b
     begin = end;
   }
   if (!missing.empty() && !known->isRefused) {
-    auto works = measureSamples(key, isLeast, missing);
+    auto works = measureSamples(key, isLeast, isForAny, missing);
     known->samples.clear();
     if (works)
       llvm::append_range(known->works, std::move(*works));
@@ -263,12 +358,13 @@ const StageSamples *PassRunner::sample(const Shape &shape, const Layout &from, b
   like.program = shape.layout.program;
   like.data = shape.layout.data;
   like.dataInside = shape.layout.dataInside;
-  for (const auto &[layout, samples] : known->samples)
-    if (layout == like)
-      return &samples;
-  known->samples.emplace_back(
-      like, describeSamples(like, known->works, isLeast ? std::optional(parts) : std::nullopt));
-  return &known->samples.back().second;
+  for (const Sampled::Described &each : known->samples)
+    if (each.layout == like && each.isAny == isAny)
+      return &each.samples;
+  auto samples =
+      describeSamples(like, known->works, isLeast ? std::optional(parts) : std::nullopt, isAny);
+  known->samples.push_back({like, isAny, std::move(samples)});
+  return &known->samples.back().samples;
 }
 
 const StageSamples *PassRunner::sampleStages(const Shape &shape) {
@@ -286,14 +382,32 @@ const StageSamples *PassRunner::sampleGathering(const Shape &shape) {
   return sample(shape, shape.layout, /*isLeast=*/false, /*parts=*/1);
 }
 
-const StageSamples *PassRunner::sampleUndivided(const Shape &shape) {
+const StageSamples *PassRunner::sampleUndivided(const Shape &shape, bool isAny) {
   auto [from, parts] = getUndivided(shape.layout);
   if (parts == 1 || !exchangesAlike(shape.layout))
-    return sampleStages(shape);
+    return isAny ? sampleAny(shape) : sampleStages(shape);
   if (!isLikeUndivided(shape.layout)) {
     from = shape.layout;
     from.sharding = Sharding::Replicated;
     parts = 1;
   }
-  return sample(shape, from, /*isLeast=*/true, parts);
+  return sample(shape, from, /*isLeast=*/true, parts, isAny);
+}
+
+const StageSamples *PassRunner::sampleUndivided(const Shape &shape) {
+  return sampleUndivided(shape, /*isAny=*/false);
+}
+
+const StageSamples *PassRunner::sampleAny(const Shape &shape) {
+  if (shape.layout.sharding == Sharding::Fsdp && shape.numStages() == 1) {
+    // As sampleGathering() has it: then what gathers once says the least.
+    Layout from = shape.layout;
+    from.sharding = Sharding::FsdpOnce;
+    return sample(shape, from, /*isLeast=*/true, /*parts=*/1, /*isAny=*/true);
+  }
+  return sample(shape, shape.layout, /*isLeast=*/false, /*parts=*/1, /*isAny=*/true);
+}
+
+const StageSamples *PassRunner::sampleAnyUndivided(const Shape &shape) {
+  return sampleUndivided(shape, /*isAny=*/true);
 }

@@ -56,6 +56,8 @@ public:
   const StageSamples *sampleStages(const Shape &shape) override;
   const StageSamples *sampleGathering(const Shape &shape) override;
   const StageSamples *sampleUndivided(const Shape &shape) override;
+  const StageSamples *sampleAny(const Shape &shape) override;
+  const StageSamples *sampleAnyUndivided(const Shape &shape) override;
 
   /// How many programs were partitioned, and how many layers they had.
   unsigned numPartitioned = 0;
@@ -88,16 +90,22 @@ private:
   struct SampledWork {
     std::vector<int64_t> cuts;
     simulate::ProgramWork work;
+    /// Of a program that recomputes nothing: without what either pass may run. What it holds
+    /// between the halves of a backward are gradients.
+    std::optional<simulate::ProgramWork> any;
   };
   bool hasStageSamples(unsigned program) const;
-  const StageSamples *sample(const Shape &shape, const Layout &from, bool isLeast, int64_t parts);
+  const StageSamples *sample(const Shape &shape, const Layout &from, bool isLeast, int64_t parts,
+                             bool isAny = false);
+  const StageSamples *sampleUndivided(const Shape &shape, bool isAny);
   llvm::Expected<std::vector<SampledWork>>
-  measureSamples(const Shape &shape, bool isLeast, const std::set<std::vector<unsigned>> &missing);
+  measureSamples(const Shape &shape, bool isLeast, bool isForAny,
+                 const std::set<std::vector<unsigned>> &missing);
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
   outline(const Layout &layout, mlir::ModuleOp global, const PassCall &pass);
   void divideWork(simulate::ProgramWork &work, int64_t parts) const;
   StageSamples describeSamples(const Layout &layout, std::vector<SampledWork> works,
-                               std::optional<int64_t> parts) const;
+                               std::optional<int64_t> parts, bool isAny) const;
   /// One layer of each kind by itself and, where they are asked for and there are, two neighbours
   /// of the kind; of a run of only two, the other one by itself.
   struct Samples {
@@ -182,8 +190,14 @@ private:
   struct Sampled {
     Shape shape;
     bool isLeast;
+    bool isForAny; ///< FSDP once per step is as for a budget
     std::vector<SampledWork> works;
-    std::deque<std::pair<Layout, StageSamples>> samples;
+    struct Described {
+      Layout layout;
+      bool isAny;
+      StageSamples samples;
+    };
+    std::deque<Described> samples;
     /// Stages that are among these, by the kinds of their layers.
     std::set<std::vector<unsigned>> stages;
     bool isRefused = false;

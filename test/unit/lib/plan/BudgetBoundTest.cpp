@@ -1,8 +1,10 @@
 // Whatever stages recompute, no schedule in the memory that it takes is faster than the bound.
 #include "lib/plan/BudgetBound.h"
 #include "lib/schedule/model/P2P.h"
+#include "lib/schedule/model/Transforms.h"
 #include "lib/schedule/simulate/Metrics.h"
 #include "lib/schedule/simulate/Simulator.h"
+#include "lib/schedule/simulate/Step.h"
 
 #include "gtest/gtest.h"
 
@@ -74,8 +76,9 @@ protected:
     }
   }
 
-  /// Stages that recompute by a price each, and those that recompute nothing. Copies to the host
-  /// run beside kernels.
+  /// Stages that recompute by a price each, and those that recompute nothing, with what halves of a
+  /// backward hold for each other, with what is there while they run, and with what runs once per
+  /// step. Copies to the host run beside kernels.
   void makeStages(const Space &space, const Shape &shape, double price, bool offloads = false) {
     std::vector<int64_t> ends = space.listCuts(shape);
     ends.push_back(layers);
@@ -92,9 +95,14 @@ protected:
       if (!shape.splitsBackward)
         cost.backward *= 1e3;
       // The first stage has no gradient of an input.
-      if (shape.splitsBackward && begin == 0)
+      const bool isWhole = shape.splitsBackward && begin == 0;
+      if (isWhole)
         cost.weight += std::exchange(cost.input, 0);
+      cost.unshard = gathers ? draw(500) : 0;
+      cost.reduce = draw(300);
+      cost.optimizer = draw(500);
       table.costs.stages.push_back(cost);
+      table.kernels.push_back({1e-3 * cost.fullBackward() * (1 - draw(0.3)), 0});
       Choice sum;
       const double own = price * std::exp2(draw(4) - 2);
       for (; begin < end; ++begin) {
@@ -109,12 +117,16 @@ protected:
       cost.forward = std::max(cost.forward, copies);
       backward = std::max(backward + 1e3 * sum.seconds, copies);
       cost.forwardMemory = sum.bytes;
-      cost.weightMemory = shape.splitsBackward ? sum.bytes / 2 : 0;
+      // What the weights need is held until then, and gradients that the first half makes.
+      table.heldGradients.push_back(shape.splitsBackward && !isWhole ? draw(40) : 0);
+      cost.weightMemory = !shape.splitsBackward ? 0
+                          : isWhole             ? sum.bytes
+                                                : draw(1) * sum.bytes + table.heldGradients.back();
       cost.inputMemory = sum.bytes - cost.weightMemory;
       costs.stages.push_back(cost);
       table.held.push_back(draw(3));
-      table.temporary.push_back(0);
-      table.gathered.push_back(0);
+      table.temporary.push_back(draw(5));
+      table.gathered.push_back(gathers ? draw(5) : 0);
     }
   }
 
@@ -122,23 +134,37 @@ protected:
   std::pair<double, double> run(const Space &space, const Plan &plan) {
     schedule::Schedule order =
         llvm::cantFail(orderPasses(plan, space, unsigned(costs.stages.size())));
-    if (order.numRanks() > 1)
+    double once = 0;
+    if (order.numRanks() > 1) {
+      if (gathers)
+        llvm::cantFail(schedule::addUnshards(order));
+      schedule::addGradientReductions(order, std::vector<unsigned>(costs.stages.size(), 1));
+      schedule::addOptimizerSteps(order);
       order = llvm::cantFail(schedule::insertP2P(order));
+    } else {
+      for (const simulate::StageCost &stage : costs.stages)
+        once += 1e-3 * (stage.unshard + stage.reduce + stage.optimizer);
+    }
     simulate::SimulationOptions options;
     options.model = schedule::CommModel::gloo();
     auto timeline = llvm::cantFail(simulate::simulate(order, costs, options));
     double most = 0;
     for (unsigned rank = 0; rank < order.numRanks(); ++rank) {
-      double peak = 0;
+      double peak = 0, temporary = 0;
       simulate::memoryCurve(order, costs, rank, &peak);
-      for (unsigned stage : order.topology.stagesOf(rank))
+      for (unsigned stage : order.topology.stagesOf(rank)) {
         peak += table.held[stage];
+        temporary = std::max(temporary, table.temporary[stage]);
+      }
+      peak += temporary + simulate::measureGathered(order, rank, table.gathered);
       most = std::max(most, peak);
     }
-    return {0.25 + 1e-3 * simulate::measure(order, timeline).makespan, most};
+    return {0.25 + once + 1e-3 * simulate::measure(order, timeline).makespan, most};
   }
 
   std::mt19937 random{20261129};
+  /// Whether parameters are gathered once per step.
+  bool gathers = false;
   cost::Cluster cluster;
   std::vector<Layer> kinds;
   LayerTimes times;
@@ -168,6 +194,7 @@ TEST_F(BudgetBoundTest, NoChoiceIsFaster) {
         BudgetBound bound(space, cluster, shape, times, curves);
         const double anyMemory = bound.boundAll(1e9);
         for (const std::string &name : space.listSchedules(shape)) {
+          gathers = numTried % 2;
           makeStages(space, shape, price);
           auto [seconds, bytes] = run(space, {shape, name});
           double held = std::accumulate(table.held.begin(), table.held.end(), 0.0);
@@ -205,6 +232,7 @@ TEST_F(BudgetBoundTest, NoChoiceThatOffloadsIsFaster) {
           BudgetBound bound(space, cluster, shape, times, curves, /*offloads=*/true);
           BudgetBound keeping(space, cluster, shape, times, curves);
           for (const std::string &name : space.listSchedules(shape)) {
+            gathers = numTried % 2;
             makeStages(space, shape, price, /*offloads=*/true);
             auto [seconds, bytes] = run(space, {shape, name});
             double held = std::accumulate(table.held.begin(), table.held.end(), 0.0);
