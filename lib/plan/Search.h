@@ -101,8 +101,8 @@ struct SearchOptions {
   bool isExhaustive = false;
   /// Of how many plans at the most recomputation by a budget is tried.
   unsigned numBudgets = 0;
-  /// Whether budgets that offload to the host are tried, too.
-  bool offloads = false;
+  /// Whether budgets that offload to the host are tried, too, and whether the plan has to.
+  bool offloads = false, mustOffload = false;
   const solve::Timer *timer = nullptr;
   /// Called with each better plan; until one fits, with each that needs less memory.
   std::function<void(const Candidate &)> report;
@@ -118,6 +118,8 @@ struct SearchResult {
   double memoryBound = 0;
   bool isComplete = false;
   size_t numRefused = 0, numClosed = 0; ///< plans
+  /// Whether plans fit that are not reported, since they keep nothing in the host's memory.
+  bool hasOthers = false;
   /// Plans with a budget that were tried, the seconds of the best that fits, and seconds below
   /// which there is none, whatever its backwards recompute. They are not in the space of `bound`.
   unsigned numBudgets = 0;
@@ -203,6 +205,7 @@ private:
   double boundBudgets();
   std::vector<std::pair<const Entry *, Shape>> listCutsOfBudgets();
   std::vector<Plan> listBudgets();
+  bool isKnown(const Plan &plan) const;
   void tryBudget(Plan plan);
   void add(Candidate candidate);
   void finish();

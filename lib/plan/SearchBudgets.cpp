@@ -116,6 +116,8 @@ std::vector<Plan> Search::listBudgets() {
     for (bool offloads : {false, true}) {
       if (isOver() || now() >= end || (offloads && !options.offloads))
         break;
+      if (!offloads && options.mustOffload)
+        continue;
       for (auto &guess : guessBudgets(*entry, shape, offloads))
         if (guess.first < best)
           guesses.push_back(std::move(guess));
@@ -125,6 +127,14 @@ std::vector<Plan> Search::listBudgets() {
   for (auto &[seconds, plan] : guesses)
     plans.push_back(std::move(plan));
   return plans;
+}
+
+/// Whether a plan was carried out with some budget.
+bool Search::isKnown(const Plan &plan) const {
+  return llvm::any_of(result.candidates, [&](const Candidate &each) {
+    return each.plan.shape == plan.shape && each.plan.schedule == plan.schedule &&
+           each.plan.offloads == plan.offloads;
+  });
 }
 
 /// Carries a plan out. The passes plan memory to the byte, simulations count what is held and what
@@ -143,6 +153,13 @@ void Search::tryBudget(Plan plan) {
       ++result.numRefused;
       llvm::consumeError(candidate.takeError());
       return;
+    }
+    if (plan.offloads && candidate->step.maxHostMemory() == 0) {
+      // Nothing is worth it: it is the plan that may not, and is carried out as that one.
+      plan.offloads = false;
+      if (options.mustOffload || isKnown(plan))
+        return;
+      continue;
     }
     const double found = candidate->step.maxMemory(), seconds = candidate->step.seconds;
     if (candidate->fits)
@@ -170,6 +187,8 @@ void Search::searchBudgets() {
     return;
   constexpr double part = 0.7;
   keepsTime = false;
+  if (options.mustOffload)
+    best = forEver; // of those that do
   const double end = options.timer ? now() + part * (options.timer->getLimit() - now()) : forEver;
   for (const Plan &plan : listBudgets()) {
     if (isOver() || now() >= end || result.numBudgets == options.numBudgets)
@@ -179,4 +198,11 @@ void Search::searchBudgets() {
   }
   if (result.numBudgets > 0)
     result.budgetBound = boundBudgets();
+  if (!options.mustOffload)
+    return;
+  const size_t all = result.candidates.size();
+  llvm::erase_if(result.candidates,
+                 [](const Candidate &each) { return each.fits && !each.plan.offloads; });
+  result.hasOthers = result.candidates.size() < all;
+  result.bound = result.budgetBound;
 }

@@ -35,8 +35,8 @@ static constexpr Sharding shardings[] = {Sharding::Replicated, Sharding::Zero1, 
 
 llvm::StringRef cleave::plan::getName(Key key) {
   static constexpr llvm::StringLiteral names[numKeys] = {
-      "dp",         "tp",     "pp",   "cp",        "ep",       "neighbours",  "sequence",
-      "parameters", "chunks", "ends", "recompute", "schedule", "microbatches"};
+      "dp",         "tp",     "pp",   "cp",        "ep",      "neighbours", "sequence",
+      "parameters", "chunks", "ends", "recompute", "offload", "schedule",   "microbatches"};
   return names[unsigned(key)];
 }
 
@@ -67,6 +67,7 @@ std::vector<llvm::StringRef> cleave::plan::listValues(Key key) {
   case Key::Order:
     return {"dp", "tp"};
   case Key::Sequence:
+  case Key::Offload:
     return {"yes", "no"};
   case Key::Sharding:
     for (Sharding sharding :
@@ -122,6 +123,8 @@ std::string cleave::plan::getValue(const Plan &plan, Key key,
                                    llvm::ArrayRef<ProgramFacts> programs) {
   if (key == Key::Schedule)
     return plan.schedule;
+  if (key == Key::Offload)
+    return plan.offloads ? "yes" : "no";
   if (key == Key::Chunks || key == Key::Ends || key == Key::Recompute)
     return ::getValue(plan.shape, key);
   return ::getValue(plan.shape.layout, key, programs);
@@ -232,6 +235,9 @@ std::vector<std::string> Space::listSchedules(const Shape &shape) const {
 }
 
 bool Space::isEmpty() const {
+  // Only budgets offload.
+  if (fixed.get(Key::Offload) == "yes" && fixed.get(Key::Recompute))
+    return true;
   for (const Layout &layout : listLayouts())
     if (!listShapes(layout).empty())
       return false;

@@ -114,10 +114,11 @@ enum class Key {
   Chunks,
   Ends,
   Recompute,
+  Offload,
   Schedule,
   Microbatches
 };
-constexpr unsigned numKeys = 13;
+constexpr unsigned numKeys = 14;
 llvm::StringRef getName(Key key);
 /// The values of a word; none: any number from 1 on.
 std::vector<llvm::StringRef> listValues(Key key);

@@ -200,8 +200,14 @@ OFFLOADED = part_of_today([("gpt8", "pp=4,schedule=1f1b"), ("llama8", "pp=2,dp=2
              ("llama8", "pp=4,chunks=2,schedule=zbv")])  # fmt: skip
 
 
+def check_offload(found):
+    """A plan offloads if it says so."""
+    for each in (found["best"], *found["alternatives"]):
+        assert (max(place["host"] for place in each["memory"]) > 0) == (each["plan"]["offload"] == "yes")
+
+
 @pytest.mark.parametrize("model,fixed", OFFLOADED, ids=[f"{model}-{fixed}" for model, fixed in OFFLOADED])
-def test_budgets_that_offload(exported, find, one_rank, build_dir, tmp_path, model, fixed):
+def test_budgets_that_offload(exported, tool, find, one_rank, build_dir, tmp_path, model, fixed):
     """Where the host is near, what does not fit waits there, if it has room."""
     program, data = exported(model)
     near = describe_cluster(tmp_path, 1e10, 1e9)
@@ -211,9 +217,9 @@ def test_budgets_that_offload(exported, find, one_rank, build_dir, tmp_path, mod
     alike = find(*usual, cluster=near)
     found = find(*usual, "--offload", "-o", tmp_path / "found", cluster=near)
     best, budgets = found["best"], found["budgets"]
-    assert "offload" not in alike["best"]["plan"] and all(place["host"] == 0 for place in alike["best"]["memory"])
+    assert alike["best"]["plan"]["offload"] == "no" and all(place["host"] == 0 for place in alike["best"]["memory"])
     assert best["plan"]["offload"] == "yes" and best["seconds"] < alike["best"]["seconds"]
-    assert max(place["host"] for place in best["memory"]) > 0
+    check_offload(found)
     # Plans that offload are bounded, too, so that the bound is no higher than that of plans that do not.
     assert 0.8 * best["seconds"] < budgets["lower_bound"] <= min(best["seconds"], alike["budgets"]["lower_bound"])
     assert f"cluster={near}" in found["commands"][0] and " offload=true" in found["commands"][0]
@@ -224,7 +230,19 @@ def test_budgets_that_offload(exported, find, one_rank, build_dir, tmp_path, mod
         other = tmp_path / f"{bandwidth:.0e}-{room:.0e}"
         other.mkdir()
         found = find(*usual, "--offload", cluster=describe_cluster(other, bandwidth, room))
-        assert found["best"]["seconds"] == alike["best"]["seconds"] and "offload" not in found["best"]["plan"]
+        assert found["best"]["seconds"] == alike["best"]["seconds"] and found["best"]["plan"]["offload"] == "no"
+        check_offload(found)
+    # It may be fixed. Budgets offload where that is worth it.
+    memory = usual[-1]
+    assert find(program, 4, f"--fix={fixed},offload=no", memory, cluster=near)["best"] == alike["best"]
+    forced = find(program, 4, f"--fix={fixed},offload=yes", memory, cluster=describe_cluster(tmp_path, 1e10, 1e9))
+    check_offload(forced)
+    assert forced["best"] == best and forced["lower_bound"] == forced["budgets"]["lower_bound"]
+    assert all(each["plan"]["offload"] == "yes" for each in forced["alternatives"] if each["fits"])
+    far = describe_cluster(tmp_path, 1e3, 1e9)
+    done = tool(program, "--ranks=4", f"--microbatches={MICROBATCHES}", f"--cluster={far}", f"--fix={fixed},offload=yes", memory)
+    assert done.returncode == 1
+    assert "none keeps anything in the host's memory and fits; others fit" in done.stderr
 
 
 @pytest.mark.parametrize("model", ["gpt8", "llama8"])

@@ -22,14 +22,14 @@ std::string plan::describe(const Plan &plan, const Space &space) {
   std::string text;
   for (unsigned index = 0; index < numKeys; ++index) {
     auto key = Key(index);
-    bool isIdle = (key == Key::Order && !layout.dataInside) ||
-                  (key == Key::Sequence && !layout.sequence) ||
-                  (key == Key::Sharding && layout.numSharers() == 1) ||
-                  (key == Key::Context && layout.context == 1) ||
-                  (key == Key::Experts && layout.experts == 1) ||
-                  (key == Key::Ends && plan.shape.ends == 0) ||
-                  (key == Key::Chunks && plan.shape.chunks == 1) ||
-                  (key == Key::Schedule && layout.pipeline == 1);
+    bool isIdle =
+        (key == Key::Order && !layout.dataInside) || (key == Key::Sequence && !layout.sequence) ||
+        (key == Key::Sharding && layout.numSharers() == 1) ||
+        (key == Key::Context && layout.context == 1) ||
+        (key == Key::Experts && layout.experts == 1) ||
+        (key == Key::Ends && plan.shape.ends == 0) ||
+        (key == Key::Chunks && plan.shape.chunks == 1) || (key == Key::Offload && !plan.offloads) ||
+        (key == Key::Schedule && layout.pipeline == 1);
     if (isIdle)
       continue;
     if (!text.empty())
@@ -38,8 +38,6 @@ std::string plan::describe(const Plan &plan, const Space &space) {
   }
   if (plan.budget > 0)
     text += llvm::formatv(" budget={0:F3}GiB", double(plan.budget) / gib);
-  if (plan.offloads)
-    text += " offload=yes";
   if (space.programs.size() > 1)
     text += " program=" + space.programs[layout.program].path;
   return text;
@@ -212,8 +210,6 @@ static llvm::json::Object toJSON(const Candidate &candidate, const Space &space)
     plan[getName(Key(index))] = getValue(candidate.plan, Key(index), space.programs);
   if (candidate.plan.budget > 0)
     plan["budget"] = std::to_string(candidate.plan.budget);
-  if (candidate.plan.offloads)
-    plan["offload"] = "yes";
   plan["program"] = space.programs[candidate.plan.shape.layout.program].path;
   for (const simulate::Part &part : step.exposed)
     exposed[part.name] = part.seconds;

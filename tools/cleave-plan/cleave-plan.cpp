@@ -104,13 +104,18 @@ static llvm::Expected<double> readMemory(llvm::StringRef text, const cost::Clust
 
 /// Only budgets offload.
 static llvm::Error checkOffload(const cost::Cluster &cluster, const Fixed &fixed) {
+  const bool isFixed = fixed.get(Key::Offload) == "yes";
+  const char *asked = isFixed ? "--fix=offload=yes" : "--offload";
   for (auto [isGiven, option] :
        {std::pair(budgetsOption == 0, "--budgets=0"), {bool(exhaustiveOption), "--exhaustive"}})
     if (isGiven)
-      return makeError("--offload: expected memory budgets to be tried, found {0}", option);
-  if (const auto &recompute = fixed.get(Key::Recompute))
+      return makeError("{0}: expected memory budgets to be tried, found {1}", asked, option);
+  const auto &recompute = fixed.get(Key::Recompute);
+  if (recompute && !isFixed)
     return makeError("--offload: expected memory budgets to be tried, found --fix=recompute={0}",
                      *recompute);
+  if (fixed.get(Key::Offload) == "no")
+    return makeError("--offload: expected plans that may offload, found --fix=offload=no");
   return cost::checkHostLink(cluster.device);
 }
 
@@ -188,7 +193,8 @@ static llvm::Error runTool() {
   auto fixed = parseFixed(fixOption);
   if (!fixed)
     return fixed.takeError();
-  if (offloadOption)
+  const bool mustOffload = fixed->get(Key::Offload) == "yes";
+  if (offloadOption || mustOffload)
     if (llvm::Error error = checkOffload(*cluster, *fixed))
       return error;
 
@@ -219,7 +225,8 @@ static llvm::Error runTool() {
   options.memory = memory;
   options.isExhaustive = exhaustiveOption;
   options.numBudgets = budgetsOption;
-  options.offloads = offloadOption;
+  options.offloads = offloadOption || mustOffload;
+  options.mustOffload = mustOffload;
   options.timer = &timer;
   if (progressOption)
     options.report = [&](const Candidate &candidate) {
@@ -245,6 +252,10 @@ static llvm::Error runTool() {
   found.numPartitioned = programs.numPartitioned;
   found.numLayers = programs.numLayers;
   found.seconds = timer.getSeconds();
+  if (!result.getBest() && result.hasOthers)
+    return makeError("--fix=offload=yes: of {0} plans with a memory budget that were tried none "
+                     "keeps anything in the host's memory and fits; others fit",
+                     result.numBudgets);
   if (!result.getBest())
     return explainMemory(found);
   // What is reported has been carried out as its commands do it.

@@ -94,6 +94,9 @@ TEST(Fixed, ValuesOfPlans) {
         EXPECT_EQ(getValue(plan, Key::Chunks, space.programs), "2");
         EXPECT_EQ(getValue(plan, Key::Sharding, space.programs), "fsdp");
         EXPECT_EQ(schedule, "zbv");
+        EXPECT_EQ(getValue(plan, Key::Offload, space.programs), "no");
+        plan.offloads = true;
+        EXPECT_EQ(getValue(plan, Key::Offload, space.programs), "yes");
       }
 }
 
@@ -109,6 +112,10 @@ TEST(Fixed, SmallestContradiction) {
       std::string::npos);
   EXPECT_NE(getError(makeSpace(4, "parameters=fsdp,dp=1")).find("has dp=1 and parameters=fsdp"),
             std::string::npos);
+  EXPECT_NE(getError(makeSpace(4, "tp=2,recompute=full,offload=yes"))
+                .find("has recompute=full and offload=yes"),
+            std::string::npos);
+  EXPECT_EQ(getError(makeSpace(4, "recompute=full,offload=no")), "");
   Space space = makeSpace(11);
   space.programs.front().hasTensorRules = false;
   EXPECT_EQ(getError(space), "no plan for 11 ranks divides the program (8 examples, 6 layers, 4 "
@@ -119,7 +126,7 @@ TEST(Fixed, Misuse) {
   auto error = [](llvm::StringRef text) { return llvm::toString(parseFixed(text).takeError()); };
   EXPECT_EQ(error("xp=2"),
             "--fix: expected dp, tp, pp, cp, ep, neighbours, sequence, parameters, chunks, "
-            "ends, recompute, schedule, microbatches, found 'xp'");
+            "ends, recompute, offload, schedule, microbatches, found 'xp'");
   EXPECT_EQ(error("tp=0"), "--fix: expected a number of at least 1 for tp, found '0'");
   EXPECT_EQ(error("tp"), "--fix: expected a number of at least 1 for tp, found ''");
   EXPECT_EQ(error("recompute=some"),
