@@ -166,6 +166,15 @@ cost::OpWork pipeline::describeCommunication(dist::CommunicationOpInterface op, 
   return work;
 }
 
+/// As ProgramWork::measureList has it.
+static double measureList(const ProgramWork &program, const schedule::Schedule &schedule,
+                          unsigned rank) {
+  std::vector<StageMemory> stages;
+  for (const StageWork &stage : program.stages)
+    stages.push_back(*stage.memory);
+  return double(RankList(schedule, rank).follow(stages).peakBytes);
+}
+
 namespace {
 class Measurement {
 public:
@@ -187,6 +196,9 @@ public:
       program.stages.push_back(std::move(*work));
     }
     countExamples(stages);
+    // Frames and arenas of lowered functions are not among the values of a list.
+    if (!isLowered)
+      program.measureList = measureList;
     return std::move(program);
   }
 
@@ -245,7 +257,7 @@ private:
 
   /// What a rank holds because it runs the stage's functions, each value once. Gradients are there
   /// from the first microbatch to the update.
-  static void addState(const train::ProgramFunctions &stage, simulate::StateBytes &state) {
+  void addState(const train::ProgramFunctions &stage, simulate::StateBytes &state) {
     llvm::StringSet<> seen;
     for (func::FuncOp function : stage.getFunctions()) {
       for (unsigned index = 0; index < function.getNumArguments(); ++index) {
@@ -263,7 +275,9 @@ private:
       }
     }
     auto functions = stage.getFunctions();
-    state.others += double(memory::getArenaBytes(functions));
+    const int64_t arena = memory::getArenaBytes(functions);
+    state.others += double(arena);
+    isLowered |= arena > 0;
   }
 
   static double getBytes(Type type) {
@@ -291,11 +305,11 @@ private:
   /// What the functions of a microbatch, and those of the step, take at the most beside what
   /// microbatches keep and the state.
   static void countWorkBytes(const train::ProgramFunctions &stage, StageWork &work) {
-    auto functions = stage.getMicrobatchFunctions();
-    memory::MemoryPlan plan = memory::planMemory(functions, /*emptyAccumulators=*/false);
+    auto planned = std::make_shared<StageMemory>(measureStage(stage.getMicrobatchFunctions()));
+    planned->unshard = measureUnshard(stage.unshard);
     bool hasHalves = stage.backwardInput || stage.backwardWeight;
     double most = 0, held = 0;
-    for (const auto &[index, function] : llvm::enumerate(plan.functions)) {
+    for (const auto &[index, function] : llvm::enumerate(planned->functions)) {
       double after = double(function.heldBytes);
       most = std::max(most, double(function.peakBytes) - std::max(held, after));
       held = after;
@@ -313,6 +327,7 @@ private:
       most = std::max(most, double(once.peakBytes) - kept);
     }
     work.workBytes = most;
+    work.memory = std::move(planned);
   }
 
   static void countHostBytes(const train::ProgramFunctions &stage, StageWork &work) {
@@ -478,6 +493,7 @@ private:
   Mesh mesh;
   llvm::function_ref<bool(Operation *)> isLeftOut, isUnsaved;
   ProgramWork program;
+  bool isLowered = false;
   llvm::DenseMap<Attribute, unsigned> groups;
   llvm::DenseMap<const void *, unsigned> names;
 };

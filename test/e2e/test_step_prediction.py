@@ -161,15 +161,21 @@ def test_formulas_repeat_the_forward_that_is_recomputed(exported, predict, formu
         formulas[1]["predicted_saved_bytes"] - formulas[0]["predicted_saved_bytes"]  # fmt: skip
 
 
-def test_memory_is_that_of_a_dry_run(tools, exported, predict):
-    """By place in the pipeline, against what cleave-run computes from the same program."""
-    path = exported("gpt", 2, passes=schedule_passes("1f1b", 2))
-    step = predict(path)
+SCHEDULES = ["gpipe", "1f1b", "zb-h1", "zb-h2", "interleaved-1f1b", "looped-bfs", "interleaved-zero-bubble", "zbv", "dualpipev", "v-half"]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("model", ["gpt", "llama"])
+def test_memory_is_that_of_a_dry_run(tools, exported, predict, model, schedule):
+    """By place in the pipeline, against what cleave-run computes from the same program, messages and what a rank's stages pass on to
+    each other included."""
+    path = exported(model, 4, passes=schedule_passes(schedule, 2))
     report = run(tools / "cleave-run", path, "--dry-run")
     peaks = [int(count) for count in re.findall(r"^  peak of a step\s+[\d.]+ \w+\s+(\d+)$", report, re.M)]
     assert len(peaks) == 2
-    for memory, peak in zip(step["memory"], peaks):
-        assert memory["peak"] == pytest.approx(peak, rel=0.15)
+    for memory, peak in zip(predict(path)["memory"], peaks):
+        # A buffer that several stages of a rank have is counted in each.
+        assert peak <= memory["peak"] <= 1.01 * peak
 
 
 def test_what_a_step_hangs_on(exported, predict):

@@ -50,11 +50,12 @@ static const RankMemory &getLargest(const Step &step) {
 }
 
 static std::string describe(const RankMemory &memory) {
-  std::string text = llvm::formatv(
-      "parameters {0:F3}, gradients {1:F3}, optimizer {2:F3}, activations {3:F3}, "
-      "temporary {4:F3}, others {5:F3}",
-      memory.state.parameters / gib, memory.state.gradients / gib, memory.state.optimizer / gib,
-      memory.activations / gib, memory.work / gib, memory.state.others / gib);
+  std::string text =
+      llvm::formatv("parameters {0:F3}, gradients {1:F3}, optimizer {2:F3}, activations {3:F3}, "
+                    "temporary {4:F3}, messages {5:F3}, others {6:F3}",
+                    memory.state.parameters / gib, memory.state.gradients / gib,
+                    memory.state.optimizer / gib, memory.activations / gib, memory.work / gib,
+                    memory.messages / gib, memory.state.others / gib);
   if (memory.host > 0)
     text += llvm::formatv("; in the host's memory {0:F3} GiB", memory.host / gib);
   return text;
@@ -221,6 +222,7 @@ static llvm::json::Object toJSON(const Candidate &candidate, const Space &space)
                                         {"others", rank.state.others},
                                         {"activations", rank.activations},
                                         {"temporary", rank.work},
+                                        {"messages", rank.messages},
                                         {"peak", rank.sum()},
                                         {"host", rank.host}});
   return llvm::json::Object{{"plan", std::move(plan)},

@@ -28,10 +28,11 @@ static llvm::Error checkMemory(const StepReport &report) {
           "{0}: the program needs more memory than a device has: expected at most {1:F2} GiB, "
           "found "
           "{2:F2} GiB at place {3} of the pipeline: parameters {4:F2}, gradients {5:F2}, optimizer "
-          "{6:F2}, activations {7:F2}, temporary values {8:F2}, others {9:F2}",
+          "{6:F2}, activations {7:F2}, temporary values {8:F2}, messages {9:F2}, others {10:F2}",
           report.cluster.name, report.cluster.device.memory / gib, memory.sum() / gib, rank,
           memory.state.parameters / gib, memory.state.gradients / gib, memory.state.optimizer / gib,
-          memory.activations / gib, memory.work / gib, memory.state.others / gib);
+          memory.activations / gib, memory.work / gib, memory.messages / gib,
+          memory.state.others / gib);
   double most = report.step.maxHostMemory();
   if (report.cluster.hostMemory > 0 && most > report.cluster.hostMemory)
     return makeError("{0}: the program copies more to host memory than a node has for each of its "
@@ -69,6 +70,7 @@ static llvm::json::Object toJSON(const simulate::RankMemory &memory) {
                             {"others", memory.state.others},
                             {"activations", memory.activations},
                             {"temporary", memory.work},
+                            {"messages", memory.messages},
                             {"peak", memory.sum()},
                             {"host", memory.host}};
 }
@@ -160,12 +162,12 @@ void sim::printText(const StepReport &report, llvm::raw_ostream &os) {
   os << " (% of the step for 1 %)\n";
   for (auto [rank, memory] : llvm::enumerate(step.memory))
     os << llvm::formatv("memory of place {0}: {1:F3} of {2:F1} GiB: parameters {3:F3}, gradients "
-                        "{4:F3}, optimizer {5:F3}, activations {6:F3}, temporary {7:F3}, others "
-                        "{8:F3}\n",
+                        "{4:F3}, optimizer {5:F3}, activations {6:F3}, temporary {7:F3}, "
+                        "messages {8:F3}, others {9:F3}\n",
                         rank, memory.sum() / gib, report.cluster.device.memory / gib,
                         memory.state.parameters / gib, memory.state.gradients / gib,
                         memory.state.optimizer / gib, memory.activations / gib, memory.work / gib,
-                        memory.state.others / gib);
+                        memory.messages / gib, memory.state.others / gib);
   if (step.maxHostMemory() > 0)
     for (auto [rank, memory] : llvm::enumerate(step.memory))
       os << llvm::formatv("host memory of place {0}: {1:F3} GiB\n", rank, memory.host / gib);

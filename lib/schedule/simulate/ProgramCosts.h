@@ -9,7 +9,12 @@
 #include "llvm/ADT/ArrayRef.h"
 
 #include <array>
+#include <memory>
 #include <optional>
+
+namespace cleave::pipeline {
+struct StageMemory;
+} // namespace cleave::pipeline
 
 namespace cleave::simulate {
 
@@ -72,6 +77,8 @@ struct StageWork {
   double microbatchBytes = 0;
   StateBytes state;
   HostBytes hostForward, hostBackward, hostInput, hostWeight;
+  /// What ProgramWork::measureList knows it by.
+  std::shared_ptr<const pipeline::StageMemory> memory;
   /// Bytes of parameters that are gathered while the stage is unsharded.
   double gatheredBytes = 0;
   /// Buckets that are reduced, and the reduce function if there is one: a schedule has an action
@@ -107,6 +114,11 @@ struct ProgramWork {
   std::array<double, 4> flopsOfWidth = {};
   /// Whether functions copy to or from the host.
   bool hasHostCopies = false;
+  /// Bytes that microbatches take on a rank at the most, gathered parameters among them, by the
+  /// list of a schedule that has sends and receives: as a dry run has them. Null where that is not
+  /// known, as of lowered functions.
+  double (*measureList)(const ProgramWork &program, const schedule::Schedule &schedule,
+                        unsigned rank) = nullptr;
 
   /// The width of most of them.
   cost::Width getWidth() const;

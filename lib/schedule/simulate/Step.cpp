@@ -171,7 +171,8 @@ static RankMemory measureMemory(const ProgramWork &program, const Schedule &sche
   std::vector<double> gathered;
   for (const StageWork &stage : program.stages)
     gathered.push_back(stage.gatheredBytes);
-  memory.state.parameters = measureGathered(schedule, rank, gathered);
+  const double unsharded = measureGathered(schedule, rank, gathered);
+  memory.state.parameters = unsharded;
   for (unsigned stage = 0; stage < schedule.numStages(); ++stage) {
     if (schedule.topology.rankOf(stage) != rank)
       continue;
@@ -182,6 +183,10 @@ static RankMemory measureMemory(const ProgramWork &program, const Schedule &sche
     memory.state.others += work.state.others;
     memory.work = std::max(memory.work, work.workBytes);
   }
+  if (program.measureList && schedule.numRanks() > 1)
+    memory.messages = std::max(program.measureList(program, schedule, rank) - memory.activations -
+                                   memory.work - unsharded,
+                               0.0);
   memory.host = measureHostMemory(program, schedule, rank);
   return memory;
 }

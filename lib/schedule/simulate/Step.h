@@ -13,9 +13,12 @@ struct RankMemory {
   StateBytes state;
   double activations = 0; // that microbatches keep, at the most at a time
   double work = 0;        // of functions while they run, at the most
-  double host = 0;        // in the host's memory, at the most; not of the sum
+  /// What it takes beyond these until messages are known to be complete, and for what its stages
+  /// pass on to each other.
+  double messages = 0;
+  double host = 0; // in the host's memory, at the most; not of the sum
 
-  double sum() const { return state.sum() + activations + work; }
+  double sum() const { return state.sum() + activations + work + messages; }
 };
 
 /// A name and the seconds that go to it.
