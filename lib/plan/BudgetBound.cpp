@@ -47,13 +47,12 @@ BudgetBound::BudgetBound(const Space &space, const cost::Cluster &cluster, const
     begin = end;
   }
   if (!offloads) {
-    means.push_back({1, forEver});
+    prices.push_back(forEver);
     return;
   }
-  // Out and back.
-  const double copies = cost::timeOfHostCopy(cluster.device, 2);
+  copySeconds = cost::timeOfHostCopy(cluster.device, 2);
   for (double ratio = 1.0 / 64; ratio <= 16; ratio *= 2)
-    means.push_back({1 / (1 + ratio), ratio * copies});
+    prices.push_back(ratio * copySeconds);
 }
 
 double BudgetBound::Stage::at(double price) const {
@@ -64,18 +63,18 @@ double BudgetBound::Stage::at(double price) const {
 }
 
 /// Seconds that backwards of one microbatch recompute at the least, in stages whose saved bytes,
-/// times these weights, have `room` together; with what they offload at the mean's price. No end
-/// where that is too little.
+/// times these weights, have `room` together; with what they offload at the highest price of a
+/// byte. No end where that is too little.
 double BudgetBound::leastRecomputed(llvm::ArrayRef<Weight> weights, double room,
-                                    const Mean &mean) const {
-  const bool offloads = !std::isinf(mean.price);
+                                    double highestPrice) const {
+  const bool offloads = !std::isinf(highestPrice);
   double least = 0, highest = 0;
   for (auto [stage, weight] : weights) {
     least += weight * stages[stage].passedBytes;
     for (auto [curve, count] : stages[stage].curves) {
       least += weight * count * curve->getLeastBytes();
       if (weight > 0)
-        highest = std::max(highest, (offloads ? mean.price : curve->getHighestPrice()) / weight);
+        highest = std::max(highest, (offloads ? highestPrice : curve->getHighestPrice()) / weight);
     }
   }
   // All may be offloaded, but what is there anyway; less than a byte is rounding.
@@ -90,7 +89,7 @@ double BudgetBound::leastRecomputed(llvm::ArrayRef<Weight> weights, double room,
     const double price = highest * std::exp2(logarithm);
     double sum = -price * room;
     for (auto [stage, weight] : weights)
-      sum += stages[stage].at(std::min(price * weight, mean.price));
+      sum += stages[stage].at(std::min(price * weight, highestPrice));
     return sum;
   };
   constexpr unsigned steps = 24;
@@ -128,7 +127,30 @@ double BudgetBound::timeKernels(llvm::ArrayRef<unsigned> list, double recomputed
   return std::max(sum.seconds(), sampled.seconds());
 }
 
-double BudgetBound::boundAll(double room, const Mean &mean) const {
+/// The shortest step that takes no less than `timeIn` says of it: the longer a step is, the less
+/// has to be recomputed in it. No less than `low`.
+double BudgetBound::findStep(double low, llvm::function_ref<double(double)> timeIn) const {
+  if (std::isinf(low))
+    return forEver;
+  double high = timeIn(low);
+  if (high <= low)
+    return low;
+  constexpr unsigned halvings = 16, maxDoublings = 64;
+  double step = low;
+  for (unsigned count = 0; std::isinf(high); high = timeIn(step)) {
+    if (++count > maxDoublings)
+      return forEver;
+    step *= 2;
+  }
+  high = std::max(high, step);
+  for (unsigned half = 0; half < halvings; ++half) {
+    const double middle = (low + high) / 2;
+    (timeIn(middle) > middle ? low : high) = middle;
+  }
+  return low;
+}
+
+double BudgetBound::boundAll(double room) const {
   const auto ranks = double(shape.layout.pipeline);
   std::vector<unsigned> all(stages.size());
   std::iota(all.begin(), all.end(), 0);
@@ -144,14 +166,15 @@ double BudgetBound::boundAll(double room, const Mean &mean) const {
   auto timeWith = [&](double recomputed) {
     KernelTime sum = kernels;
     sum.device += recomputed;
-    return mean.share * microbatches / ranks *
-           std::max(sum.seconds(), forwards + timeKernels(all, recomputed));
+    return microbatches / ranks * std::max(sum.seconds(), forwards + timeKernels(all, recomputed));
   };
   // Each stage keeps one microbatch when the last stage's first forward ends.
   std::vector<Weight> once, resident(stages.size());
   for (unsigned stage : all)
     once.push_back({stage, 1});
-  const double always = leastRecomputed(once, room, mean);
+  std::vector<double> always;
+  for (double price : prices)
+    always.push_back(leastRecomputed(once, room, price));
   // Bytes times seconds for which they are there, as in boundResidence.
   double later = 0;
   for (unsigned stage : llvm::reverse(all)) {
@@ -160,33 +183,22 @@ double BudgetBound::boundAll(double room, const Mean &mean) const {
     resident[stage] = {stage, later + gradients};
     later += cost.forward + gradients;
   }
-  double low = std::max(base, timeWith(always));
-  if (std::isinf(low))
-    return forEver;
   auto timeIn = [&](double step) {
-    return timeWith(std::max(always, leastRecomputed(resident, step * room / microbatches, mean)));
+    double most = 0;
+    for (auto [price, least] : llvm::zip_equal(prices, always)) {
+      double recomputed =
+          std::max(least, leastRecomputed(resident, step * room / microbatches, price));
+      // What a step's copies may offload of a microbatch on all ranks.
+      if (copySeconds > 0)
+        recomputed -= price * ranks * step / (microbatches * copySeconds);
+      most = std::max(most, recomputed);
+    }
+    return timeWith(most);
   };
-  // What has to be recomputed falls as the step grows: the shortest step is where both meet.
-  double high = timeIn(low);
-  if (high <= low)
-    return low;
-  constexpr unsigned halvings = 16;
-  double step = low;
-  for (; std::isinf(high); high = timeIn(step))
-    step *= 2;
-  high = std::max(high, step);
-  for (unsigned half = 0; half < halvings; ++half) {
-    const double middle = (low + high) / 2;
-    (timeIn(middle) > middle ? low : high) = middle;
-  }
-  return low;
-}
-
-double BudgetBound::boundAll(double room) const {
-  double most = 0;
-  for (const Mean &mean : means)
-    most = std::max(most, boundAll(room, mean));
-  return finish(most);
+  double low = base;
+  if (copySeconds == 0)
+    low = std::max(low, timeWith(always.front()));
+  return finish(findStep(low, timeIn));
 }
 
 /// Of each stage of a rank, how many microbatches keep what they save, and bytes that others hold
@@ -294,7 +306,7 @@ double BudgetBound::boundSchedule(const std::string &name, const StageTable &tab
     llvm::cantFail(schedule::addUnshards(gathering));
   // Of a rank with one stage it is known which one recomputes, of a backward in one piece when.
   const bool isKnown =
-      stages.size() == order->numRanks() && !shape.splitsBackward && std::isinf(means[0].price);
+      stages.size() == order->numRanks() && !shape.splitsBackward && copySeconds == 0;
   for (unsigned rank = 0; rank < order->numRanks(); ++rank) {
     std::vector<unsigned> list = order->topology.stagesOf(rank);
     double room = memory - simulate::measureGathered(gathering, rank, table.gathered);
@@ -312,23 +324,36 @@ double BudgetBound::boundSchedule(const std::string &name, const StageTable &tab
     // All backwards come after the first: what ran before that is over by then.
     const double start = std::max(starts[rank], 0.0) + timeLateForwards(*order, rank, known);
     const double after = timeAfterPasses(known, *order, rank);
-    for (const Mean &mean : means) {
-      double recomputed = 0;
-      for (const Resident &each : resident)
-        recomputed = std::max(recomputed, leastRecomputed(each.saved, room - each.heldBytes, mean));
-      if (std::isinf(recomputed))
-        return forEver;
+    auto timeWith = [&](double recomputed) {
       KernelTime all = kernels;
       all.device += recomputed;
       const double backwards = std::max(gradients, timeKernels(list, recomputed, &table));
-      least =
-          std::max({least,
-                    known.of(0).unshard + after +
-                        mean.share * microbatches * std::max(all.seconds(), forwards + backwards),
-                    after + mean.share * (start + microbatches * backwards)});
-      if (isKnown)
-        known.stages[list.front()].backward = backwards;
+      return after + std::max(known.of(0).unshard +
+                                  microbatches * std::max(all.seconds(), forwards + backwards),
+                              start + microbatches * backwards);
+    };
+    std::vector<double> recomputed;
+    for (double price : prices) {
+      double &most = recomputed.emplace_back(0);
+      for (const Resident &each : resident)
+        most = std::max(most, leastRecomputed(each.saved, room - each.heldBytes, price));
+      if (std::isinf(most))
+        return forEver;
     }
+    if (copySeconds == 0) {
+      least = std::max(least, timeWith(recomputed.front()));
+    } else {
+      // In a longer step more can be copied.
+      least = findStep(std::max(least, timeWith(0)), [&](double step) {
+        double most = 0;
+        for (auto [price, each] : llvm::zip_equal(prices, recomputed))
+          most = std::max(most, each - price * step / (microbatches * copySeconds));
+        return timeWith(most);
+      });
+    }
+    if (isKnown)
+      known.stages[list.front()].backward =
+          std::max(gradients, timeKernels(list, recomputed.front(), &table));
   }
   if (isKnown)
     least = std::max(least, llvm::cantFail(boundOrder(known, *order)));

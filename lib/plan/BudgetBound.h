@@ -52,13 +52,8 @@ private:
   };
   /// A stage, and how often what it saves of a microbatch counts.
   using Weight = std::pair<unsigned, double>;
-  /// A mean of what kernels take, of which it is this share, and of what copies to the host take.
-  /// In it a saved byte costs no more than `price`, for which it may as well be offloaded.
-  struct Mean {
-    double share, price;
-  };
-  double leastRecomputed(llvm::ArrayRef<Weight> weights, double room, const Mean &mean) const;
-  double boundAll(double room, const Mean &mean) const;
+  double leastRecomputed(llvm::ArrayRef<Weight> weights, double room, double highestPrice) const;
+  double findStep(double low, llvm::function_ref<double(double)> timeIn) const;
   double timeKernels(llvm::ArrayRef<unsigned> list, double recomputed,
                      const StageTable *table = nullptr) const;
   simulate::CostTable mergeCosts(const simulate::CostTable &samples) const;
@@ -76,8 +71,10 @@ private:
   Shape shape;
   LayerCurves curves;
   double microbatches;
-  /// No mean bounds more than the step. A single one, of kernels alone, where nothing is offloaded.
-  std::vector<Mean> means;
+  /// A saved byte costs no more than one of these, for which it may as well be offloaded: of all of
+  /// them the bound holds. No end where nothing is offloaded.
+  std::vector<double> prices;
+  double copySeconds = 0; ///< of a byte that is offloaded, out and back
   std::vector<Stage> stages;
   simulate::CostTable costs; ///< seconds
 };

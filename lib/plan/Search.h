@@ -204,9 +204,9 @@ private:
                          const simulate::ProgramWork &work);
   double boundBudgets();
   std::vector<std::pair<const Entry *, Shape>> listCutsOfBudgets();
-  std::vector<Plan> listBudgets();
+  std::vector<std::pair<double, Plan>> listBudgets();
   bool isKnown(const Plan &plan) const;
-  void tryBudget(Plan plan);
+  std::optional<double> tryBudget(Plan plan);
   void add(Candidate candidate);
   void finish();
   void sortCandidates();

@@ -113,7 +113,8 @@ void Search::checkBudgetStages(llvm::StringRef name, const Shape &shape,
                             {"seconds of the update", &StageSample::update}})
       compare(pass, (stage.*of).seconds(), ((*sample).*of).seconds());
     compare("seconds of reductions", stage.reduced, sample->reduced);
-    compare("gathered bytes", stage.gatheredBytes, sample->gatheredBytes);
+    if (shape.layout.sharding == Sharding::FsdpOnce)
+      compare("gathered bytes", stage.gatheredBytes, sample->gatheredBytes);
     compare("bytes between the halves of the backward", stage.heldBytes, sample->heldGradients);
     compare("bytes while it runs", stage.microbatchBytes, sample->microbatchBytes);
     begin = end;

@@ -8,6 +8,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
+#include <map>
 
 using namespace cleave::plan;
 
@@ -107,9 +108,9 @@ std::vector<std::pair<const Search::Entry *, Shape>> Search::listCutsOfBudgets()
   return list;
 }
 
-/// Of their schedules those that may be faster than the best, the fastest first. For half of the
-/// time that is left.
-std::vector<Plan> Search::listBudgets() {
+/// Of their schedules those that may be faster than the best, the fastest first, with the seconds
+/// that they may take. For half of the time that is left.
+std::vector<std::pair<double, Plan>> Search::listBudgets() {
   const double end = options.timer ? (now() + options.timer->getLimit()) / 2 : forEver;
   std::vector<std::pair<double, Plan>> guesses;
   for (auto &[entry, shape] : listCutsOfBudgets())
@@ -123,10 +124,7 @@ std::vector<Plan> Search::listBudgets() {
           guesses.push_back(std::move(guess));
     }
   llvm::stable_sort(guesses, llvm::less_first());
-  std::vector<Plan> plans;
-  for (auto &[seconds, plan] : guesses)
-    plans.push_back(std::move(plan));
-  return plans;
+  return guesses;
 }
 
 /// Whether a plan was carried out with some budget.
@@ -138,13 +136,14 @@ bool Search::isKnown(const Plan &plan) const {
 }
 
 /// Carries a plan out. The passes plan memory to the byte, simulations count what is held and what
-/// runs; so the budget is that for which the simulated step fits.
-void Search::tryBudget(Plan plan) {
+/// runs; so the budget is that for which the simulated step fits. The seconds of that, if one does.
+std::optional<double> Search::tryBudget(Plan plan) {
   // Ranks reach a budget in steps: where a little less changed nothing, the next one is smaller by
   // more.
   constexpr unsigned maxAttempts = 4;
   constexpr double enough = 0.99, margin = 0.005;
   plan.budget = int64_t(options.memory);
+  std::optional<double> least;
   for (unsigned attempt = 0; attempt < maxAttempts && plan.budget > 0 && !isOver(); ++attempt) {
     auto program = programs.stageWhole(plan);
     auto candidate = program ? simulate(plan, *program, forEver)
@@ -152,13 +151,13 @@ void Search::tryBudget(Plan plan) {
     if (!candidate) {
       ++result.numRefused;
       llvm::consumeError(candidate.takeError());
-      return;
+      return least;
     }
     if (plan.offloads && candidate->step.maxHostMemory() == 0) {
       // Nothing is worth it: it is the plan that may not, and is carried out as that one.
       plan.offloads = false;
       if (options.mustOffload || isKnown(plan))
-        return;
+        return least;
       continue;
     }
     const double found = candidate->step.maxMemory(), seconds = candidate->step.seconds;
@@ -168,12 +167,29 @@ void Search::tryBudget(Plan plan) {
     if (!candidate->fits)
       plan.budget -= int64_t(margin * attempt * options.memory);
     if (candidate->fits) {
+      least = std::min(least.value_or(seconds), seconds);
       result.bestBudget = std::min(result.bestBudget.value_or(seconds), seconds);
       add(std::move(*candidate));
       if (found >= enough * options.memory)
-        return;
+        break;
     }
   }
+  return least;
+}
+
+/// Of plans with a budget, the one that is tried next: with the least seconds, as far from what is
+/// known of it as others with its schedule were.
+static auto chooseNext(std::vector<std::pair<double, Plan>> &plans,
+                       const std::map<std::pair<std::string, bool>, double> &ratios) {
+  double usual = forEver;
+  for (const auto &[schedule, ratio] : ratios)
+    usual = std::min(usual, ratio);
+  auto estimate = [&](const std::pair<double, Plan> &each) {
+    auto found = ratios.find({each.second.schedule, each.second.offloads});
+    return each.first * (found != ratios.end() ? found->second : ratios.empty() ? 1 : usual);
+  };
+  return std::min_element(plans.begin(), plans.end(),
+                          [&](const auto &a, const auto &b) { return estimate(a) < estimate(b); });
 }
 
 bool Search::triesBudgets() const {
@@ -190,11 +206,19 @@ void Search::searchBudgets() {
   if (options.mustOffload)
     best = forEver; // of those that do
   const double end = options.timer ? now() + part * (options.timer->getLimit() - now()) : forEver;
-  for (const Plan &plan : listBudgets()) {
-    if (isOver() || now() >= end || result.numBudgets == options.numBudgets)
-      break;
+  constexpr double ofMisfits = 1.5;
+  std::vector<std::pair<double, Plan>> plans = listBudgets();
+  std::map<std::pair<std::string, bool>, double> ratios;
+  while (!plans.empty() && !isOver() && now() < end && result.numBudgets < options.numBudgets) {
+    auto next = chooseNext(plans, ratios);
+    auto [guess, plan] = *next;
+    plans.erase(next);
     ++result.numBudgets;
-    tryBudget(plan);
+    const std::optional<double> seconds = tryBudget(plan);
+    const double ratio = seconds ? *seconds / guess : ofMisfits;
+    auto [known, isNew] = ratios.try_emplace({plan.schedule, plan.offloads}, ratio);
+    if (!isNew)
+      known->second = std::min(known->second, ratio);
   }
   if (result.numBudgets > 0)
     result.budgetBound = boundBudgets();
