@@ -123,6 +123,30 @@ std::optional<Tensor> Evaluator::gather(const Tensor &value, unsigned dim, Array
   return result;
 }
 
+/// The dimension in one digit: a place has the major digits of the run in which it lies.
+Tensor Evaluator::inOneDigit(const Tensor &value, unsigned dim) {
+  Tensor result{value.dims, {}};
+  Var place = terms.variables.make(sizeOf(value.dims[dim], terms.variables));
+  result.dims[dim] = {place};
+  SmallVector<Digit, 2> digits = digitsOf(value.dims[dim], terms.variables);
+  for (Summand summand : value.meaning) {
+    Index within = Index::of(place);
+    Substitution own;
+    for (const Digit &digit : ArrayRef(digits).drop_back()) {
+      Var run = terms.variables.make(digit.size);
+      own[digit.var] = terms.breaks(Lemma::OneDigit) ? Index() : Index::of(run);
+      within = within - Index::of(run, digit.stride);
+      summand.bound.push_back(run);
+    }
+    own[digits.back().var] = within;
+    substitute(summand, own);
+    summand.guards.push_back({within, 0, digits.back().size});
+    result.meaning.push_back(std::move(summand));
+  }
+  result.meaning = terms.normalize(std::move(result.meaning));
+  return result;
+}
+
 std::optional<Tensor> Evaluator::shard(const Tensor &value, unsigned dim, ArrayRef<Axis> along) {
   Tensor result = value;
   SmallVector<int64_t> strides;
@@ -134,8 +158,12 @@ std::optional<Tensor> Evaluator::shard(const Tensor &value, unsigned dim, ArrayR
     size /= terms.variables.getSize(place);
     strides.push_back(size);
   }
-  if (!cut(terms, result, dim, strides))
-    return std::nullopt;
+  if (!cut(terms, result, dim, strides)) {
+    // A part begins or ends within what a digit counts, as half of three projections does.
+    result = inOneDigit(value, dim);
+    if (!cut(terms, result, dim, strides))
+      return std::nullopt;
+  }
   // Each place as a number, digit by digit.
   Substitution digits;
   SmallVector<Var, 2> rest;

@@ -338,6 +338,7 @@ private:
   // Communication.
   bool evaluateDist(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
                     std::vector<Tensor> &results);
+  Tensor inOneDigit(const Tensor &value, unsigned dim);
   Tensor atPlaces(Tensor value, llvm::ArrayRef<Axis> along, llvm::ArrayRef<Var> places);
   std::optional<Tensor> gather(const Tensor &value, unsigned dim, llvm::ArrayRef<Axis> along);
   std::optional<Tensor> convert(mlir::Operation *op, const Tensor &value);

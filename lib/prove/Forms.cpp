@@ -8,6 +8,7 @@
 
 #include "dialects/aten/ops/Arithmetic.h"
 #include "dialects/aten/ops/Comparison.h"
+#include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/Indexing.h"
 #include "dialects/aten/ops/Softmax.h"
 #include "lib/prove/Blame.h"
@@ -32,6 +33,15 @@ static bool mergesBlocks(ModuleOp module) {
     merges |= isa<aten::MaximumOp>(op);
   });
   return sends && merges;
+}
+
+/// Whether values are put together of parts that ops then read as one.
+static bool stacks(ModuleOp module) {
+  return module
+      .walk([](Operation *op) {
+        return isa<aten::StackOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
 }
 
 /// Whether shares of sums may prove what is not proved without them. Not so if each value of GLOBAL
@@ -133,6 +143,14 @@ FailureOr<Proof> Prover::runInBothForms(ModuleOp global, ModuleOp local,
     return failure();
   if (isAnswer(plain->getProof()))
     return plain->getProof();
+  if (stacks(global)) {
+    std::unique_ptr<Prover> parts = runWithCuts(global, local, options, comparesRanks,
+                                                {.keepsJoins = true, .sumsByPart = true});
+    if (parts && !parts->getProof().isLate && numFindings(*parts) < numFindings(*plain))
+      plain = std::move(parts);
+    if (isAnswer(plain->getProof()))
+      return plain->getProof();
+  }
   if (!shares && plain->mayBeOfShares())
     shares = runWithCuts(global, local, options, comparesRanks, {.takesShares = true});
   bool areShares =

@@ -28,6 +28,7 @@ namespace cleave::prove {
   X(MergedDigits, "merged-digits", "two digits that are always read as one number are one digit")  \
   X(WholePlace, "whole-place", "a rank's place that is read as one number is one digit, however its axis is cut") \
   X(SumInwards, "sum-inwards", "a sum of values of a linear op is the op's value of the sum")      \
+  X(SumByPart, "sum-by-part", "a sum over places of parts that are put together is one over the places of each") \
   X(RowsOfPart, "rows-of-part", "what says which row of a part is named says which row of the whole") \
   X(LikeTerms, "like-terms", "of equal terms the coefficients are added")                          \
   X(LongSum, "long-sum", "a long sum is one value, whatever the order of its summands")             \
@@ -56,6 +57,8 @@ namespace cleave::prove {
   X(Mean, "mean", "a mean is the sum by the number of its terms")                                  \
   X(Move, "move", "ops that only move elements are changes of places")                             \
   X(ConversionIsOp, "conversion-is-op", "a conversion to another type is not linear")              \
+  X(ChannelsAdd, "channels-add", "a convolution is the sum over its input channels, plus its bias, once") \
+  X(GradientsTake, "gradients-take", "a convolution's gradient of its input takes the weight, that of the weight the input, that of the bias neither") \
   X(LossByCount, "loss-by-count", "the gradient of a mean loss is by the number of elements")      \
   /* Indices that are data, and classes (LookupMeaning.cpp, ScatterMeaning.cpp) */                 \
   X(RowNamed, "row-named", "a row of a table is the sum of all rows, each times whether it is named") \
@@ -129,6 +132,7 @@ namespace cleave::prove {
   X(ReduceSame, "reduce-same", "a minimum of what is the same on all ranks is that")               \
   X(Gather, "gather", "gathered parts lie in the order of the ranks' places")                      \
   X(Shard, "shard", "a rank's part is that at its place")                                          \
+  X(OneDigit, "one-digit", "a place has the major digits of the run in which it lies")             \
   X(UnevenPart, "uneven-part", "parts of different sizes lie one after the other")                  \
   X(PartInZeros, "part-in-zeros", "a rank's part in zeros lies where it does in the whole")      \
   X(ValueInClass, "value-in-class", "what all classes of ranks make alike is taken at a class's places") \

@@ -60,6 +60,8 @@ struct Form {
   bool takesShares = false;
   /// Concatenations of which both programs have the like as ops, where others are sums of parts.
   bool keepsJoins = false;
+  /// Sums over places of what is put together of parts as one for each part.
+  bool sumsByPart = false;
 };
 
 /// The ranks at neighbouring places on one axis, which have functions of their own (Classes.cpp).
@@ -83,6 +85,8 @@ public:
       : global(global), local(local), comparesRanks(comparesRanks), cuts(cuts) {
     if (form.takesShares)
       terms.takeShares();
+    if (form.sumsByPart)
+      terms.sumByParts();
     // The ranks of a class have parts of the whole, which may be no multiple of them.
     if (hasClasses(local))
       terms.takeParts();

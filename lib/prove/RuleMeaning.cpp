@@ -8,6 +8,7 @@
 
 #include "dialects/aten/Aten.h"
 #include "dialects/aten/ops/Comparison.h"
+#include "dialects/aten/ops/Convolution.h"
 #include "dialects/aten/ops/Loss.h"
 #include "dialects/dist/Placed.h"
 #include "lib/prove/Evaluator.h"
@@ -219,9 +220,10 @@ static std::string keyOf(Operation *op, const ShardingRule &rule, unsigned resul
     if (attribute.getName() != dist::kWholeShapeAttr)
       attributes.erase(attribute.getName());
   for (NamedAttribute attribute : attributes.getDictionary(op->getContext()))
-    // Which results are wanted none of them depends on.
+    // Which results are wanted none of them depends on; nor do a convolution's gradients on how
+    // many elements that of its bias would have, which is a size only where it is wanted.
     if (!sizes.contains(attribute.getName().getValue()) && attribute.getName() != left &&
-        attribute.getName() != "output_mask")
+        attribute.getName() != "output_mask" && attribute.getName() != "bias_sizes")
       os << ' ' << attribute.getName().getValue() << '=' << attribute.getValue();
   for (Type types : op->getOperandTypes())
     if (RankedTensorType tensor = tensorOf(types))
@@ -295,6 +297,12 @@ static std::optional<int64_t> divisorOf(Operation *op, ShardingRule &rule) {
   return type.getNumElements();
 }
 
+/// Whether a gradient of a convolution is made of its input (1) or weight (2), and not only of the
+/// gradient of its result.
+static bool takes(unsigned result, unsigned operand) {
+  return (result == 0 && operand == 2) || (result == 1 && operand == 1);
+}
+
 bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
                                std::vector<Tensor> &results) {
   ShardingRule rule = ruleOf(op);
@@ -307,12 +315,19 @@ bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
   std::optional<int64_t> divisor;
   if (isElementLossGradient(op))
     divisor = divisorOf(op, rule);
+  // A convolution adds its bias once, not with each term of the sum over channels.
+  auto convolution = dyn_cast<aten::ConvolutionOp>(op);
+  bool hasBias = convolution && convolution.getBias();
+  if (hasBias)
+    for (sharding::Factor &factor : rule.factors)
+      factor.addends.clear();
   std::optional<Factors> factors = cutOperands(op, rule, operands);
   if (!factors) {
     // Whole, rows would lie as they do in the tensor.
     if (rowFactor)
       return false;
     divisor.reset();
+    hasBias = false;
     rule = ShardingRule::opaque(op, "its operands are cut in another way");
     factors = cutOperands(op, rule, operands);
     if (!factors)
@@ -349,12 +364,30 @@ bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
           }))
         core.linear.emplace_back(group.operands);
     }
+    // Without a bias, it is linear in each of the others alone.
+    if (hasBias)
+      core.linear = {{0}, {1}};
     std::optional<Tensor> value =
         build(op, rule, *factors, i, [&](ArrayRef<Meaning> meanings, const Extent &extent) {
-          return moves
-                     ? meanings[0]
-                     : terms.apply(core, meanings, extent.read, extent.results, extent.resultSizes);
+          std::vector<Meaning> given(meanings.begin(), meanings.end());
+          if (hasBias)
+            given[2].clear();
+          if (isa<aten::ConvolutionBackwardOp>(op))
+            for (unsigned operand = 1; operand < given.size(); ++operand)
+              if (!takes(i, operand) || terms.breaks(Lemma::GradientsTake))
+                given[operand].clear();
+          return moves ? given[0]
+                       : terms.apply(core, given, extent.read, extent.results, extent.resultSizes);
         });
+    if (hasBias && value) {
+      for (sharding::Factor &factor : rule.factors)
+        factor.reduction = FactorReduction::None;
+      std::optional<Tensor> bias =
+          build(op, rule, *factors, i, [&](ArrayRef<Meaning> meanings, const Extent &) {
+            return terms.breaks(Lemma::ChannelsAdd) ? Meaning() : meanings[2];
+          });
+      value = bias ? addValues(std::move(*value), std::move(*bias)) : std::nullopt;
+    }
     if (!value)
       return false;
     if (divisor && !terms.breaks(Lemma::LossByCount))

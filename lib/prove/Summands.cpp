@@ -89,6 +89,105 @@ bool Terms::pushInwards(const Summand &summand, Meaning &result) {
   return false;
 }
 
+/// Of a summand the condition that the digit lies in an interval, which may begin where digits say
+/// that the summand binds.
+static Guard *intervalOf(Summand &part, Var var) {
+  auto *found = llvm::find_if(part.guards, [&](const Guard &guard) {
+    return guard.index.getCoefficient(var) == 1 &&
+           llvm::all_of(guard.index.getParts(), [&](const Index::Part &digit) {
+             return digit.var == var || llvm::is_contained(part.bound, digit.var);
+           });
+  });
+  return found == part.guards.end() ? nullptr : found;
+}
+
+/// A sum over the places of an operand that is put together of parts is one sum for each part, over
+/// its own places: in whatever digits the whole is read. `anywhere`: so is what is made at other
+/// places, where conditions hold.
+bool Terms::sumByPart(const Summand &summand, Meaning &result, bool anywhere) {
+  const Term &term = terms[summand.reference.term];
+  if (!arePartsSummed || term.kind != Term::Kind::Op)
+    return false;
+  auto isOfParts = [&](const Reference &operand) {
+    const Term &sum = terms[operand.term];
+    return sum.kind == Term::Kind::Sum &&
+           llvm::all_of(sum.body, [](const Summand &part) { return !part.guards.empty(); });
+  };
+  for (ArrayRef<unsigned> group : term.core.linear) {
+    if (group.size() != 1 || !isOfParts(term.operands[group[0]]))
+      continue;
+    SmallVector<Var> vars;
+    std::vector<Meaning> operands = getOperands(summand.reference, &vars);
+    Meaning parts = operands[group[0]];
+    const auto *var = llvm::find_if(summand.bound, [&](Var var) {
+      return llvm::all_of(parts, [&](Summand &part) { return intervalOf(part, var); });
+    });
+    bool isSummed = var != summand.bound.end();
+    auto isRead = [&](const Guard &guard) {
+      return llvm::any_of(vars, [&](Var read) { return guard.index.getCoefficient(read) != 0; });
+    };
+    if (!isSummed && (!anywhere || llvm::any_of(parts, [&](const Summand &part) {
+          return llvm::any_of(part.guards, isRead);
+        })))
+      continue;
+    SmallVector<SmallVector<Var, 2>> read;
+    for (auto [digit, number] : llvm::zip(vars, term.readGroups)) {
+      read.resize(std::max<size_t>(read.size(), number + 1));
+      read[number].push_back(digit);
+    }
+    Core core = term.core;
+    SmallVector<int64_t, 4> sizes(ArrayRef(term.sizes).drop_front(term.numKept));
+    SmallVector<Index, 6> results(ArrayRef(summand.reference.indices).drop_front(term.numKept));
+    for (Summand &part : parts) {
+      SmallVector<Var, 2> bound(summand.bound);
+      SmallVector<Guard, 1> guards(summand.guards);
+      Substitution digits, ofOthers;
+      if (isSummed) {
+        Guard *interval = intervalOf(part, *var);
+        Index begin = Index(interval->low) + Index::of(*var) - interval->index;
+        Var within = variables.make(interval->high - interval->low);
+        Index place = begin + Index::of(within);
+        *llvm::find(bound, *var) = within;
+        // Parts may reach over the ends.
+        guards.push_back({place, 0, variables.getSize(*var)});
+        digits[*var] = place;
+        // Wrong: the other operands where the first part lies.
+        ofOthers[*var] = breaks(Lemma::SumByPart) ? Index::of(within) : place;
+        part.guards.erase(interval);
+      } else {
+        guards.append(part.guards);
+        part.guards.clear();
+      }
+      // Digits that the sum's conditions have are summed there.
+      llvm::erase_if(part.bound, [&](Var own) {
+        bool isOutside = llvm::any_of(
+            guards, [&](const Guard &guard) { return guard.index.getCoefficient(own) != 0; });
+        if (isOutside)
+          bound.push_back(own);
+        return isOutside;
+      });
+      std::vector<Meaning> given = operands;
+      given[group[0]] = {part};
+      for (auto [number, operand] : llvm::enumerate(given)) {
+        substitute(operand, number == group[0] ? digits : ofOthers);
+        operand = normalize(std::move(operand));
+      }
+      SmallVector<Index, 6> places(results);
+      for (Index &place : places)
+        place = substitute(place, digits);
+      for (Summand &made : apply(core, given, read, places, sizes)) {
+        made.coefficient *= summand.coefficient;
+        llvm::append_range(made.bound, bound);
+        for (const Guard &guard : guards)
+          made.guards.push_back({substitute(guard.index, digits), guard.low, guard.high});
+        normalizeSummand(std::move(made), result);
+      }
+    }
+    return true;
+  }
+  return false;
+}
+
 /// Drops a bound digit that only one guard uses, where this holds for at most one of its values,
 /// and for one wherever the rest is in an interval.
 bool Terms::dropChoices(Summand &summand) {
@@ -336,7 +435,10 @@ void Terms::normalizeSummand(Summand summand, Meaning &result) {
     normalizeSummand(std::move(summand), result);
     return;
   }
-  if ((!summand.bound.empty() && pushInwards(summand, result)) || narrow(summand, result))
+  if (!summand.bound.empty() &&
+      (pushInwards(summand, result) || sumByPart(summand, result, /*anywhere=*/false)))
+    return;
+  if (narrow(summand, result))
     return;
   result.push_back(std::move(summand));
 }

@@ -321,7 +321,18 @@ bool Terms::areEqual(const Meaning &left, const Meaning &right) {
   for (Summand &summand : difference)
     summand.coefficient = -summand.coefficient;
   llvm::append_range(difference, left);
-  return flatten(std::move(difference)).empty() && !late;
+  Meaning rest = flatten(std::move(difference));
+  if (rest.empty() || late)
+    return !late;
+  // What was put together before an op, and after it.
+  Meaning opened;
+  bool isOpened = false;
+  for (Summand &summand : rest)
+    if (sumByPart(summand, opened, /*anywhere=*/true))
+      isOpened = true;
+    else
+      opened.push_back(std::move(summand));
+  return isOpened && flatten(std::move(opened)).empty() && !late;
 }
 
 //===----------------------------------------------------------------------===//

@@ -221,6 +221,8 @@ public:
   /// Whether exponentials, softmax and attention are shares of sums (Fractions.h).
   void takeShares() { areShares = true; }
   bool takesShares() const { return areShares; }
+  /// Whether a sum over places of what is put together of parts is one for each part.
+  void sumByParts() { arePartsSummed = true; }
   /// Whether no rank receives more rows than it has room for: a run in which one does ends.
   void assumeRoom() { hasRoom = true; }
   bool assumesRoom() const { return hasRoom; }
@@ -251,7 +253,8 @@ private:
   bool late = false;
   std::optional<Lemma> broken;
   llvm::SmallVector<Var> ranks;
-  bool areShares = false, hasRoom = false, countsOpen = false, areParts = false, arePieces = false;
+  bool areShares = false, hasRoom = false, countsOpen = false, areParts = false, arePieces = false,
+       arePartsSummed = false;
   unsigned sinceLook = 0;
 
   TermId intern(llvm::StringRef key, Term term);
@@ -284,6 +287,7 @@ private:
   bool dropChoices(Summand &summand);
   bool chooseOnce(Summand &summand);
   bool pushInwards(const Summand &summand, Meaning &result);
+  bool sumByPart(const Summand &summand, Meaning &result, bool anywhere);
   bool narrow(const Summand &summand, Meaning &result);
   bool isAsWide(const Index &index, int64_t size) const;
   bool isPartOfParts(const Reference &reference) const;

@@ -3,6 +3,7 @@
 #include "lib/replay/Tensor.h"
 #include "dialects/aten/ops/Attention.h"
 #include "dialects/aten/ops/Comparison.h"
+#include "dialects/aten/ops/Convolution.h"
 #include "dialects/aten/ops/Loss.h"
 #include "dialects/aten/ops/Softmax.h"
 #include "dialects/dist/Placed.h"
@@ -320,7 +321,7 @@ static std::string keyOf(Operation *op, const ShardingRule &rule, unsigned resul
       attributes.erase(attribute.getName());
   for (NamedAttribute attribute : attributes.getDictionary(op->getContext()))
     if (StringRef name = attribute.getName();
-        !sizes.contains(name) && name != left && name != "output_mask")
+        !sizes.contains(name) && name != left && name != "output_mask" && name != "bias_sizes")
       os << ' ' << name << '=' << attribute.getValue();
   for (Type type : op->getOperandTypes())
     if (RankedTensorType tensor = tensorOf(type))
@@ -378,6 +379,15 @@ static int64_t divisorOf(Operation *op) {
   return isOfAll ? type.getNumElements() : 0;
 }
 
+/// Whether what the op makes first is made of this operand: a convolution adds its bias afterwards,
+/// and of its gradients that of the input takes the weight, and that of the weight the input.
+static bool takes(Operation *op, unsigned result, unsigned operand) {
+  if (isa<aten::ConvolutionOp>(op))
+    return operand < 2;
+  return !isa<aten::ConvolutionBackwardOp>(op) || operand == 0 || (result == 0 && operand == 2) ||
+         (result == 1 && operand == 1);
+}
+
 bool Ops::rule(Operation *op, ArrayRef<Tensor> operands, std::vector<Tensor> &results) {
   ShardingRule known = sharding::getShardingRule(op);
   if (known.kind == sharding::OpKind::Random ||
@@ -392,6 +402,12 @@ bool Ops::rule(Operation *op, ArrayRef<Tensor> operands, std::vector<Tensor> &re
     if (divisor > 1)
       for (sharding::Factor &factor : rule.factors)
         factor.wholeReason = nullptr;
+    auto convolution = dyn_cast<aten::ConvolutionOp>(op);
+    bool hasBias = !isOpaque && convolution && convolution.getBias();
+    bool isOfAll = isOpaque && !isa<aten::ConvolutionBackwardOp>(op);
+    if (hasBias)
+      for (sharding::Factor &factor : rule.factors)
+        factor.addends.clear();
     for (unsigned i = 0; i < op->getNumResults(); ++i) {
       RankedTensorType type = tensorOf(op->getResult(i).getType());
       if (!type) {
@@ -420,14 +436,28 @@ bool Ops::rule(Operation *op, ArrayRef<Tensor> operands, std::vector<Tensor> &re
                      type.getElementType();
             }))
           function.linear.emplace_back(group.operands);
+      if (hasBias)
+        function.linear = {{0}, {1}};
       bool moves = isMove(op, rule);
       std::optional<Tensor> value = byRule(
           op, rule, operands, i,
           [&](ArrayRef<Form> given, const Extent &extent) -> std::optional<Form> {
             if (moves)
               return given[0];
-            return forms.apply(function, given, extent.read, extent.results, extent.resultSizes);
+            std::vector<Form> taken(given.begin(), given.end());
+            for (unsigned operand = 0; operand < taken.size(); ++operand)
+              if (!isOfAll && !takes(op, i, operand))
+                taken[operand].clear();
+            return forms.apply(function, taken, extent.read, extent.results, extent.resultSizes);
           });
+      if (value && hasBias) {
+        for (sharding::Factor &factor : rule.factors)
+          factor.reduction = sharding::FactorReduction::None;
+        std::optional<Tensor> bias =
+            byRule(op, rule, operands, i,
+                   [](ArrayRef<Form> given, const Extent &) { return std::optional(given[2]); });
+        value = bias ? add(std::move(*value), std::move(*bias)) : std::nullopt;
+      }
       if (!value)
         break;
       if (divisor)

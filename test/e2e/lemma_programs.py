@@ -177,6 +177,8 @@ RUN = {
     "clamp": torch.clamp, "cumsum": lambda x, dim: torch.cumsum(x, dim), "where": torch.where,
     "_native_batch_norm_legit_functional": lambda x, w, b, m, v, training, momentum, eps: (
         aten._native_batch_norm_legit_functional(x, w, b, m, v, training, momentum, eps)),
+    "convolution": lambda x, w, b, **window: aten.convolution(x, w, b, *window.values()),
+    "convolution_backward": lambda g, x, w, **window: tuple(aten.convolution_backward(g, x, w, *window.values())),
     "embedding": embedding, "embedding_dense_backward": embedding_gradient,
     "index_add": lambda x, i, y, dim: x.index_add(dim, i, y),
     "mse_loss": lambda x, y, reduction=1: aten.mse_loss(x, y, reduction),
@@ -431,7 +433,7 @@ def print_attribute(value):
         return infinite.get(value, f"{value:.17e}")
     if value == "contiguous_format":
         return f'"{value}"'
-    return f"[{', '.join(map(str, value))}]" if isinstance(value, (list, tuple)) else str(value)
+    return f"[{', '.join(map(print_attribute, value))}]" if isinstance(value, (list, tuple)) else str(value)
 
 
 def difference(ranks, whole):

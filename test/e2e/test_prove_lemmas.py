@@ -10,6 +10,7 @@ import subprocess
 import lemma_cases
 import lemma_cases_of_data  # noqa: F401: adds cases
 import lemma_cases_of_experts  # noqa: F401
+import lemma_cases_of_layers
 import lemma_cases_of_masks  # noqa: F401
 import lemma_cases_of_parts
 import lemma_cases_of_ranks  # noqa: F401
@@ -20,6 +21,7 @@ from combinations_cover import run_all, seed
 
 # What the checker does not replay.
 PARTS = lemma_cases_of_parts.__name__
+LAYERS = lemma_cases_of_layers.__name__
 # Of ranks that have functions of their own: test_prove_uneven.py breaks them.
 OF_CLASSES = "uneven-part", "part-in-zeros", "value-in-class", "same-in-classes", "class-by-place"
 SHARES = "lemma_cases_of_rings", "lemma_cases_of_masks", PARTS
@@ -71,8 +73,11 @@ def proved(build_dir, cases, tmp_path_factory):
         if lemma:
             return of(list(dict.fromkeys([*cases.of(lemma, "right"), *cases.of(lemma, "wrong"), other])), options)
         # Parts that are put together are taken as such in all of a program, or nowhere.
-        parts = [name for name, own in cases.names.items() if lemma_cases.CASES[own][0].__module__ == PARTS]
-        return of([name for name in cases.names if name not in parts], options) | of([*parts, other], options)
+        groups = {}
+        for name, own in cases.names.items():
+            module = lemma_cases.CASES[own][0].__module__
+            groups.setdefault(module if module in (PARTS, LAYERS) else None, []).append(name)
+        return set().union(*(of(list(dict.fromkeys([*group, other])), options) for group in groups.values()))
 
     def of(names, options):
         paths = cases.write(names, folder)

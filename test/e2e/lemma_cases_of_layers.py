@@ -1,0 +1,59 @@
+"""Cases of lemmas of layers: convolutions over channels that ranks have in parts, and projections that are put together
+of parts of other sizes than ranks have."""
+
+from lemma_cases import lemma, on
+
+CHANNELS = [("dp", 2, 4, 3), ("tp", 1, 3, 5), ("cp", 3, 8, 1), ("dp", 1, 2, 2), ("one", 2, 3, 4)]
+WINDOW = {"stride": [1, 1], "padding": [1, 1], "dilation": [1, 1], "transposed": False, "output_padding": [0, 0], "groups": 1}
+
+
+@lemma("channels-add", *CHANNELS)
+def convolutions(f, axis, n, channels, outputs):
+    """Ranks add up what they make of their channels, and each its share of the bias; wrong where each adds all of it."""
+    x, w = f.argument((n, channels, 4, 5), on(axis, 1)), f.argument((outputs, channels, 3, 3), on(axis, 1))
+    b = f.argument((outputs,))
+    if f.local:
+        b = f.aten("div_scalar", b, other=float(f.ranks(axis)) * (0.5 if f.wrong else 1))
+    f.give(f.all_reduce(f.aten("convolution", x, w, b, **WINDOW), axis))
+
+
+@lemma("gradients-take", *CHANNELS)
+def gradients(f, axis, n, channels, outputs):
+    """Those of an input and of a bias do not depend on the input; wrong where the weight is another one, too."""
+    shape, kernel = (n, channels, 4, 5), (outputs, channels, 3, 3)
+    g = f.argument((n, outputs, 4, 5))
+    x, other = f.argument(shape, on(axis, 1)), f.argument(shape, on(axis, 1))
+    w, wrong = f.argument(kernel, on(axis, 1)), f.argument(kernel, on(axis, 1))
+    taken = other if f.local else x, wrong if f.wrong else w
+    made = f.aten("convolution_backward", g, *taken, bias_sizes=[outputs], **WINDOW, output_mask=[True, True, True])
+    f.give(made[0], on(axis, 1))
+    f.give(made[2])
+
+
+# An axis, how many parts there are, how long each is, and how many rows and columns.
+PARTS = [("dp", 3, 4, 2, 3), ("tp", 2, 6, 1, 5), ("cp", 3, 4, 4, 1), ("dp", 5, 2, 3, 2), ("tp", 4, 3, 2, 2)]
+
+
+def projection(f, axis, count, size, rows, columns, order):
+    """The product of stacked values, of which each rank takes its places along all of them, and a matrix."""
+    values = [f.argument((rows, size)) for _ in range(count)]
+    w = f.argument((count * size, columns), on(axis))
+    both = f.aten("view", f.aten("stack", *(values[i] for i in order), dim=1), size=[rows, count * size])
+    if not f.local:
+        return f.give(f.aten("mm", both, w))
+    part = f.aten("div_scalar", f.reduce_scatter(both, 1, axis), other=float(f.ranks(axis)))
+    f.give(f.all_reduce(f.aten("mm", part, w), axis))
+
+
+@lemma("sum-by-part", *PARTS)
+def projections(f, axis, count, size, rows, columns):
+    """Wrong where the parts are in another order."""
+    order = list(range(count))
+    projection(f, axis, count, size, rows, columns, order[::-1] if f.wrong else order)
+
+
+@lemma("one-digit", *PARTS)
+def own_places(f, axis, count, size, rows, columns):
+    """Wrong where all parts are to be the first one."""
+    is_first = f.name.startswith("wrong") and not f.local
+    projection(f, axis, count, size, rows, columns, [0] * count if is_first else range(count))
