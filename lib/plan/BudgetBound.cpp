@@ -77,11 +77,11 @@ double BudgetBound::leastRecomputed(llvm::ArrayRef<Weight> weights, double room,
         highest = std::max(highest, (offloads ? highestPrice : curve->getHighestPrice()) / weight);
     }
   }
-  // All may be offloaded, but what is there anyway; less than a byte is rounding.
-  if (offloads ? room < -0.5 : least > room * (1 + rounding))
+  // All may be offloaded, but what is there anyway.
+  constexpr double ofRounding = 0.5; // bytes
+  if (offloads ? room < -ofRounding : least > room * (1 + rounding) + ofRounding)
     return forEver;
-  if (offloads)
-    room = std::max(room, 0.0);
+  room = std::max(room, 0.0);
   if (highest == 0)
     return 0;
   // By the price of the room: a lower bound at any price, concave, so that it has one summit.

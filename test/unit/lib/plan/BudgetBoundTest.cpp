@@ -37,18 +37,18 @@ struct Choice {
   double seconds = 0, bytes = 0, offloaded = 0;
 };
 
-/// At this price of a byte the cheapest, but for some values by chance. Of four values one is
-/// offloaded, or none.
-Choice choose(const Layer &layer, double price, bool offloads, std::mt19937 &random) {
+/// At this price of a byte the cheapest, but for some values by chance. Of what is not recomputed,
+/// so many quarters are offloaded.
+Choice choose(const Layer &layer, double price, unsigned offloaded, std::mt19937 &random) {
   Choice choice;
   for (unsigned value = 0; value < numValues; ++value) {
-    if (offloads && random() % 4 == 0) {
-      choice.offloaded += layer.bytes[value];
-      continue;
-    }
     bool isSaved = price * layer.bytes[value] < layer.seconds[value];
     if (random() % 16 == 0)
       isSaved = !isSaved;
+    if (isSaved && random() % 4 < offloaded) {
+      choice.offloaded += layer.bytes[value];
+      continue;
+    }
     (isSaved ? choice.bytes : choice.seconds) +=
         isSaved ? layer.bytes[value] : layer.seconds[value];
   }
@@ -78,8 +78,8 @@ protected:
 
   /// Stages that recompute by a price each, and those that recompute nothing, with what halves of a
   /// backward hold for each other, with what is there while they run, and with what runs once per
-  /// step. Copies to the host run beside kernels.
-  void makeStages(const Space &space, const Shape &shape, double price, bool offloads = false) {
+  /// step. Copies to and from the host run beside all kernels of a microbatch.
+  void makeStages(const Space &space, const Shape &shape, double price, unsigned offloaded = 0) {
     std::vector<int64_t> ends = space.listCuts(shape);
     ends.push_back(layers);
     Shape any = shape;
@@ -106,16 +106,16 @@ protected:
       Choice sum;
       const double own = price * std::exp2(draw(4) - 2);
       for (; begin < end; ++begin) {
-        Choice choice = choose(kinds[size_t(begin)], own, offloads, random);
+        Choice choice = choose(kinds[size_t(begin)], own, offloaded, random);
         sum.seconds += choice.seconds;
         sum.bytes += choice.bytes;
         sum.offloaded += choice.offloaded;
       }
       double &backward =
           shape.splitsBackward ? random() % 2 ? cost.input : cost.weight : cost.backward;
-      const double copies = 1e3 * cost::timeOfHostCopy(cluster.device, sum.offloaded);
-      cost.forward = std::max(cost.forward, copies);
-      backward = std::max(backward + 1e3 * sum.seconds, copies);
+      backward += 1e3 * sum.seconds;
+      const double copies = 1e3 * cost::timeOfHostCopy(cluster.device, 2 * sum.offloaded);
+      backward += std::max(copies - cost.forward - cost.fullBackward(), 0.0);
       cost.forwardMemory = sum.bytes;
       // What the weights need is held until then, and gradients that the first half makes.
       table.heldGradients.push_back(shape.splitsBackward && !isWhole ? draw(40) : 0);
@@ -221,8 +221,8 @@ TEST_F(BudgetBoundTest, NoChoiceIsFaster) {
 TEST_F(BudgetBoundTest, NoChoiceThatOffloadsIsFaster) {
   unsigned numTried = 0, numRaised = 0, numBelow = 0;
   double closest = 2;
-  for (double bandwidth : {5.0, 50.0, 500.0, 50000.0})
-    for (double price : {1e-4, 1e-2, 10.0})
+  for (double bandwidth : {5.0, 30.0, 60.0, 500.0, 50000.0})
+    for (double price : {1e-4, 3e-3, 1e-2, 3e-2, 10.0})
       for (int64_t ranks : {1, 4}) {
         cluster.device.hostBandwidth = bandwidth;
         const Space space = makeSpace(ranks);
@@ -233,7 +233,7 @@ TEST_F(BudgetBoundTest, NoChoiceThatOffloadsIsFaster) {
           BudgetBound keeping(space, cluster, shape, times, curves);
           for (const std::string &name : space.listSchedules(shape)) {
             gathers = numTried % 2;
-            makeStages(space, shape, price, /*offloads=*/true);
+            makeStages(space, shape, price, /*offloaded=*/1 + numTried % 4);
             auto [seconds, bytes] = run(space, {shape, name});
             double held = std::accumulate(table.held.begin(), table.held.end(), 0.0);
             const double room = bytes * double(ranks) - held;
@@ -254,7 +254,7 @@ TEST_F(BudgetBoundTest, NoChoiceThatOffloadsIsFaster) {
   EXPECT_GT(numTried, 200u);
   EXPECT_GT(numRaised, numTried / 10);
   EXPECT_GT(numBelow, 0u) << "offloading is never faster";
-  EXPECT_LT(closest, 1.1) << "the bound is met by none";
+  EXPECT_LT(closest, 1.01) << "the bound is met by none";
 }
 
 TEST_F(BudgetBoundTest, NothingFitsWithoutRoom) {
