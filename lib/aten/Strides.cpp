@@ -340,6 +340,11 @@ MaybeStrides StrideInference::infer(Value value) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
+MaybeStrides StrideInference::getDense(Value value) {
+  MaybeStrides strides = get(value);
+  return strides ? pointwiseStrides(shapeOf(value), {{value, *strides}}) : strides;
+}
+
 bool StrideInference::isViewable(Value value, ArrayRef<int64_t> shape) {
   MaybeStrides strides = get(value);
   return strides && viewStrides(shapeOf(value), *strides, shape);

@@ -24,6 +24,8 @@ public:
   /// The strides of `value`, in elements, or nothing if they are not known. Arguments of a
   /// function are contiguous.
   std::optional<Strides> get(mlir::Value value);
+  /// Those of a new tensor like `value`, as `empty_like` makes it: without gaps or overlaps.
+  std::optional<Strides> getDense(mlir::Value value);
 
   /// Whether `value` can be viewed in `shape` without a copy, for certain.
   bool isViewable(mlir::Value value, llvm::ArrayRef<int64_t> shape);

@@ -19,22 +19,16 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::prove;
 
-/// The dimensions from the one with the largest stride on, where the elements of `value` fill its
-/// memory; nothing where they do not, or the strides are not known.
+/// The dimensions of what is drawn for `value` from the one with the largest stride on; nothing
+/// where they are not known.
 static std::optional<SmallVector<int64_t>> memoryOrder(mlir::Value value) {
   ArrayRef<int64_t> shape = tensorOf(value.getType()).getShape();
-  std::optional<aten::Strides> strides = aten::StrideInference().get(value);
+  std::optional<aten::Strides> strides = aten::StrideInference().getDense(value);
   if (!strides)
     return std::nullopt;
   auto order = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
   llvm::erase_if(order, [&](int64_t dim) { return shape[dim] == 1; });
   llvm::stable_sort(order, [&](int64_t a, int64_t b) { return (*strides)[a] > (*strides)[b]; });
-  int64_t expected = 1;
-  for (int64_t dim : llvm::reverse(order)) {
-    if ((*strides)[dim] != expected)
-      return std::nullopt;
-    expected *= shape[dim];
-  }
   return order;
 }
 
