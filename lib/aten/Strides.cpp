@@ -333,6 +333,14 @@ MaybeStrides StrideInference::infer(Value value) {
         return strides;
       })
       .Case<SplitOp, SplitWithSizesOp>([&](auto) { return strides; })
+      .Case<EmptyLikeOp, ZerosLikeOp, OnesLikeOp, FullLikeOp>([&](auto op) -> MaybeStrides {
+        StringRef format = op.getMemoryFormat().value_or("preserve_format");
+        if (format == "contiguous_format")
+          return contiguous(shape);
+        return format == "preserve_format" ? pointwiseStrides(shape, operands) : MaybeStrides();
+      })
+      .Case<NewZerosOp, NewOnesOp, NewFullOp>([&](auto) { return contiguous(shape); })
+      .Case([&](NewEmptyStridedOp op) { return Strides(op.getStride()); })
       .Case<CloneOp, ToCopyOp>([&](auto op) -> MaybeStrides {
         bool isPreserved = op.getMemoryFormat().value_or("preserve_format") == "preserve_format";
         return isPreserved && isDense(from, strides) ? MaybeStrides(strides) : std::nullopt;

@@ -108,7 +108,18 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
       sum = terms.normalize(std::move(sum));
       return isReal ? fractions.sum(std::move(sum)) : sum;
     });
-    return isNumber ? result : opaque(op->getResult(0).getType());
+    if (isNumber || !result)
+      return result;
+    // What infinities make is no sum of the reals, but still a function of the operands.
+    Core core;
+    llvm::raw_string_ostream key(core.key);
+    key << "sum of infinities " << element << ' ' << constant.num << '/' << constant.den;
+    for (const Rational &factor : factors)
+      key << ' ' << factor.num << '/' << factor.den;
+    core.isUnbounded = true;
+    return combine([&](ArrayRef<Meaning> meanings, const Extent &extent) {
+      return terms.apply(core, meanings, extent.read, extent.results, extent.resultSizes);
+    });
   };
 
   if (isa<aten::AddOp, aten::SubOp>(op)) {
