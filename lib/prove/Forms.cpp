@@ -1,8 +1,9 @@
 //===- Forms.cpp - the forms in which a proof is tried ----------------------===//
 //
-// Most programs are proved with exponentials, softmax and attention as they are. Where that is no
-// proof, and they may be what is missing, they are taken as shares of sums; at first where blocks
-// of attention go round a ring.
+// Most programs are proved with exponentials, softmax and attention as they are, and with values as
+// large as ops make them. Where that is no proof, what is made of parts is taken as a part of what
+// is made of the wholes; and where they may be what is missing, exponentials and the like as shares
+// of sums: at first where blocks of attention go round a ring.
 //
 //===----------------------------------------------------------------------===//
 
@@ -147,6 +148,17 @@ FailureOr<Proof> Prover::runInBothForms(ModuleOp global, ModuleOp local,
     std::unique_ptr<Prover> parts = runWithCuts(global, local, options, comparesRanks,
                                                 {.keepsJoins = true, .sumsByPart = true});
     if (parts && !parts->getProof().isLate && numFindings(*parts) < numFindings(*plain))
+      plain = std::move(parts);
+    if (isAnswer(plain->getProof()))
+      return plain->getProof();
+  }
+  if (!plain->terms.takesParts()) {
+    std::unique_ptr<Prover> parts =
+        runWithCuts(global, local, options, comparesRanks, {.takesParts = true});
+    if (!parts)
+      return failure();
+    if (parts->getProof().isProved ||
+        (!parts->getProof().isLate && numFindings(*parts) < numFindings(*plain)))
       plain = std::move(parts);
     if (isAnswer(plain->getProof()))
       return plain->getProof();

@@ -58,6 +58,8 @@ std::set<PartSizes> sizesOfBoth(mlir::ModuleOp global, mlir::ModuleOp local);
 struct Form {
   /// Exponentials, softmax and attention as shares of sums.
   bool takesShares = false;
+  /// What is made of parts of values as parts of what is made of the wholes.
+  bool takesParts = false;
   /// Concatenations of which both programs have the like as ops, where others are sums of parts.
   bool keepsJoins = false;
   /// Sums over places of what is put together of parts as one for each part.
@@ -88,7 +90,7 @@ public:
     if (form.sumsByPart)
       terms.sumByParts();
     // The ranks of a class have parts of the whole, which may be no multiple of them.
-    if (hasClasses(local))
+    if (form.takesParts || hasClasses(local))
       terms.takeParts();
     if (!joinsParts(global, local))
       return;

@@ -228,6 +228,7 @@ public:
   bool assumesRoom() const { return hasRoom; }
   /// Whether what is made of parts is a part of what is made of the wholes (extendDigits).
   void takeParts() { areParts = true; }
+  bool takesParts() const { return areParts; }
   /// Whether concatenations are sums of parts, too (Concatenation.cpp).
   void takePieces() { areParts = arePieces = true; }
   bool takesPieces() const { return arePieces; }
