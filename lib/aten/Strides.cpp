@@ -339,6 +339,8 @@ MaybeStrides StrideInference::infer(Value value) {
           return contiguous(shape);
         return format == "preserve_format" ? pointwiseStrides(shape, operands) : MaybeStrides();
       })
+      .Case<RngUniformOp, RngNormalOp, RngExponentialOp, RngRandintOp>(
+          [&](auto) { return pointwiseStrides(shape, operands.front()); })
       .Case<NewZerosOp, NewOnesOp, NewFullOp>([&](auto) { return contiguous(shape); })
       .Case([&](NewEmptyStridedOp op) { return Strides(op.getStride()); })
       .Case<CloneOp, ToCopyOp>([&](auto op) -> MaybeStrides {

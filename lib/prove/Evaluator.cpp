@@ -11,10 +11,31 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::prove;
 
+/// Whether a type is that of a tensor without elements.
+static bool isNothing(Type type) {
+  RankedTensorType tensor = tensorOf(type);
+  return tensor && llvm::is_contained(tensor.getShape(), 0);
+}
+
+/// The one operand of a concatenation that has elements, if there is but one.
+static std::optional<unsigned> onlyPart(aten::CatOp cat) {
+  std::optional<unsigned> only;
+  for (auto [i, type] : llvm::enumerate(cat->getOperandTypes())) {
+    if (isNothing(type))
+      continue;
+    if (only)
+      return std::nullopt;
+    only = unsigned(i);
+  }
+  return only;
+}
+
 /// The operand that the result is again, if in another type.
 static std::optional<unsigned> copiedOperand(Operation *op) {
   if (isa<aten::CloneOp, aten::LiftFreshCopyOp, aten::ToCopyOp, aten::AliasOp, aten::DetachOp>(op))
     return 0;
+  if (auto cat = dyn_cast<aten::CatOp>(op))
+    return onlyPart(cat);
   // Of what it writes to the op takes shape and type alone.
   auto copy = dyn_cast<aten::CopyOp>(op);
   if (copy && tensorOf(copy.getSelf().getType()).getShape() ==
@@ -72,6 +93,12 @@ std::vector<Tensor> Evaluator::evaluate(Operation *op, ArrayRef<const Tensor *> 
 std::vector<Tensor> Evaluator::evaluatePlain(Operation *op, ArrayRef<const Tensor *> given,
                                              std::string &unknown) {
   std::vector<Tensor> results;
+  // Tensors without elements are all alike.
+  if (op->getNumResults() > 0 && llvm::all_of(op->getResultTypes(), isNothing) && isPure(op)) {
+    for (Type type : op->getResultTypes())
+      results.push_back({makeDims(terms, tensorOf(type).getShape()), {}});
+    return results;
+  }
   // A digit is a place in one operand: i.view(-1, 1) and i.view(1, -1) are taken at two.
   SmallVector<const Tensor *> operands(given);
   SmallVector<Tensor, 2> renamed;

@@ -224,6 +224,9 @@ bool cleave::prove::mayBeTermOf(const Tensor &value, ArrayRef<Var> places) {
 bool cleave::prove::areEqual(Terms &terms, Tensor left, Tensor right) {
   if (left.dims.size() != right.dims.size())
     return false;
+  auto isEmpty = [&](ArrayRef<Var> dim) { return sizeOf(dim, terms.variables) == 0; };
+  if (llvm::any_of(left.dims, isEmpty))
+    return llvm::any_of(right.dims, isEmpty);
   Substitution digits;
   for (unsigned dim = 0; dim < left.dims.size(); ++dim)
     if (!cutAlike(terms, left, dim, right, dim, digits))
