@@ -56,6 +56,20 @@ Core cleave::prove::productOf(Type element) {
   return core;
 }
 
+/// Whether what may be infinite is added and taken off.
+static bool takesOff(const Meaning &sum, Fractions &fractions) {
+  llvm::SmallDenseMap<TermId, bool> signs;
+  for (const Summand &summand : sum) {
+    if (fractions.boundsOf({summand}).isReal())
+      continue;
+    bool isTakenOff = summand.coefficient < Rational(0);
+    auto [sign, isFirst] = signs.try_emplace(summand.reference.term, isTakenOff);
+    if (!isFirst && sign->second != isTakenOff)
+      return true;
+  }
+  return false;
+}
+
 std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const Tensor *> operands) {
   if (op->getNumResults() != 1 || !tensorOf(op->getResult(0).getType()))
     return std::nullopt;
@@ -86,27 +100,32 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
   Type element = tensorOf(op->getResult(0).getType()).getElementType();
   Fractions fractions = fractionsOf(element);
   Core product = productOf(element);
-  bool isReal = isa<FloatType>(element);
+  bool isFloat = isa<FloatType>(element);
   // A sum in which each operand counts so often.
   auto addUp = [&](ArrayRef<Rational> factors, Rational constant) -> std::optional<Tensor> {
     bool isNumber = true;
     std::optional<Tensor> result = combine([&](ArrayRef<Meaning> meanings, const Extent &) {
       Meaning sum = terms.number(constant);
       Bounds bounds;
+      bool isReal = true, isOrdered = true;
       for (auto [meaning, factor] : llvm::zip(meanings, factors)) {
         Meaning scaled = terms.scale(meaning, terms.breaks(Lemma::Sum) ? Rational(1) : factor);
-        // inf less inf is not a number, and neither is zero times inf.
-        if (isReal) {
+        // Zero times inf is not a number.
+        if (isFloat) {
           Bounds own = fractions.boundsOf(scaled);
-          isNumber &= (bounds.low || own.high) && (bounds.high || own.low) &&
-                      (factor != Rational(0) || fractions.boundsOf(meaning).isReal());
+          isOrdered &= (bounds.low || own.high) && (bounds.high || own.low);
+          isNumber &= factor != Rational(0) || fractions.boundsOf(meaning).isReal();
           bounds.low &= own.low;
           bounds.high &= own.high;
+          isReal &= own.isReal();
         }
         llvm::append_range(sum, scaled);
       }
+      // Neither is inf less inf, whatever else is added: what is taken off must not be what is
+      // added.
+      isNumber &= isOrdered || !takesOff(sum, fractions);
       sum = terms.normalize(std::move(sum));
-      return isReal ? fractions.sum(std::move(sum)) : sum;
+      return isFloat && (isReal || isOrdered) ? fractions.sum(std::move(sum)) : sum;
     });
     if (isNumber || !result)
       return result;
@@ -149,14 +168,14 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
   }
   // Zero times what may be infinite is no zero.
   auto isNoNumber = [&](ArrayRef<Meaning> factors) {
-    return isReal && llvm::any_of(factors, [](const Meaning &factor) { return factor.empty(); }) &&
+    return isFloat && llvm::any_of(factors, [](const Meaning &factor) { return factor.empty(); }) &&
            llvm::any_of(factors, [&](const Meaning &factor) {
              return !fractions.boundsOf(factor).isReal();
            });
   };
   Core undefined = functionOf("times", element);
   undefined.isUnbounded = true;
-  if (isa<aten::MulOp>(op) && isReal)
+  if (isa<aten::MulOp>(op) && isFloat)
     return combine([&](ArrayRef<Meaning> meanings, const Extent &extent) {
       if (terms.breaks(Lemma::Product))
         return meanings[0];
@@ -182,21 +201,21 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
     Core quotient = quotientOf(element);
     if (terms.breaks(Lemma::Quotient))
       quotient.linear.push_back({1});
-    else if (isReal)
+    else if (isFloat)
       return combine([&](ArrayRef<Meaning> meanings, const Extent &) {
         return fractions.quotient(meanings[0], meanings[1]);
       });
     return applied(quotient);
   }
-  if (isReal && isa<aten::ExpOp>(op))
+  if (isFloat && isa<aten::ExpOp>(op))
     return combine([&](ArrayRef<Meaning> meanings, const Extent &) {
       return fractions.exponential(meanings[0]);
     });
-  if (isReal && isa<aten::LogOp>(op))
+  if (isFloat && isa<aten::LogOp>(op))
     return combine([&](ArrayRef<Meaning> meanings, const Extent &) {
       return fractions.logarithm(meanings[0]);
     });
-  if (isReal && terms.takesShares() && isa<aten::MaximumOp>(op))
+  if (isFloat && terms.takesShares() && isa<aten::MaximumOp>(op))
     return combine([&](ArrayRef<Meaning> meanings, const Extent &) {
       return fractions.maximum(meanings[0], meanings[1]);
     });
@@ -242,6 +261,8 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
 }
 
 std::optional<Tensor> Evaluator::addValues(Tensor left, Tensor right) {
+  if (llvm::any_of(left.dims, [&](const auto &dim) { return sizeOf(dim, terms.variables) == 0; }))
+    return left;
   Substitution digits;
   for (unsigned dim = 0; dim < left.dims.size(); ++dim)
     if (!cutAlike(terms, left, dim, right, dim, digits))

@@ -38,8 +38,8 @@ static std::optional<unsigned> copiedOperand(Operation *op) {
     return onlyPart(cat);
   // Of what it writes to the op takes shape and type alone.
   auto copy = dyn_cast<aten::CopyOp>(op);
-  if (copy && tensorOf(copy.getSelf().getType()).getShape() ==
-                  tensorOf(copy.getSrc().getType()).getShape())
+  if (copy &&
+      tensorOf(copy.getSelf().getType()).getShape() == tensorOf(copy.getSrc().getType()).getShape())
     return 1;
   return std::nullopt;
 }

@@ -292,9 +292,8 @@ std::optional<Tensor> Evaluator::lookUp(Operation *op, ArrayRef<const Tensor *> 
       fails = !named || (filled && (filled->number != padding || padding >= rows));
       if (fails)
         return Meaning();
-      Meaning kept = terms.breaks(Lemma::PaddingRow)
-                         ? *named
-                         : exceptRow(terms, *named, place, padding, rows);
+      Meaning kept =
+          terms.breaks(Lemma::PaddingRow) ? *named : exceptRow(terms, *named, place, padding, rows);
       Meaning sum = whereNamed(std::move(kept), meanings[0], element);
       // Tokens that the rule does not cut are summed as well.
       SmallVector<Var> tokens;

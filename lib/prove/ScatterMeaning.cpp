@@ -71,9 +71,8 @@ std::optional<Tensor> Evaluator::addRows(Operation *op, ArrayRef<const Tensor *>
           for (const Digit &digit : llvm::reverse(factors->digits[factor]))
             digits.push_back(digit.var);
           std::optional<Filled> filled;
-          std::optional<Meaning> named =
-              names(meanings[i + 1], placeIn(digits, terms.variables),
-                    type.getDimSize(first + int64_t(i)), filled);
+          std::optional<Meaning> named = names(meanings[i + 1], placeIn(digits, terms.variables),
+                                               type.getDimSize(first + int64_t(i)), filled);
           fails |= !named || filled;
           if (fails)
             return Meaning();

@@ -21,6 +21,9 @@ WRONG = {
     "constant": lambda f, x, y: taken_off(f, x, full(f)),
     "of the other sign": lambda f, x, y: taken_off(f, x, full(f, -INFINITY)),
     "by addition": lambda f, x, y: f.aten("add", f.aten("add", x, full(f)), f.aten("neg", full(f))),
+    "in parts": lambda f, x, y: f.aten("sub", f.aten("add", f.aten("add", x, full(f)), y), f.aten("add", full(f), y)),
+    "one by one": lambda f, x, y: f.aten("sub", taken_off(f, x, full(f)), f.aten("mul_scalar", full(f), other=0.5)),
+    "of twice as much": lambda f, x, y: f.aten("sub", taken_off(f, f.aten("add", x, full(f)), full(f)), full(f)),
     "multiple": lambda f, x, y: taken_off(f, x, f.aten("mul", y, full(f))),
     "filled in": lambda f, x, y: taken_off(
         f, x, f.aten("masked_fill_scalar", y, f.aten("ge_scalar", y, other=0.0), value=INFINITY)
@@ -49,3 +52,35 @@ def test_infinities_are_not_taken_off(build_dir, tmp_path, name):
     )
     assert made.returncode in (0, 2), made.stderr
     assert json.loads(made.stdout)["answer"] == ("unknown" if name in WRONG else "proved"), made.stdout
+
+
+def limited(f, y, number):
+    return f.aten("masked_fill_scalar", y, f.aten("ge_scalar", y, other=0.0), value=number)
+
+
+def in_order(f, x, y):
+    return f.aten("add", f.aten("add", x, limited(f, y, INFINITY)), limited(f, x, -INFINITY))
+
+
+def turned_round(f, x, y):
+    return f.aten("add", limited(f, x, -INFINITY), f.aten("add", limited(f, y, INFINITY), x))
+
+
+def other_sign(f, x, y):
+    return f.aten("add", limited(f, x, INFINITY), f.aten("add", limited(f, y, INFINITY), x))
+
+
+@pytest.mark.parametrize(("local", "answer"), [(turned_round, "proved"), (other_sign, "unknown")])
+def test_what_is_only_added_may_be_infinite(build_dir, tmp_path, local, answer):
+    """Of both signs: in any order, then, a sum is infinite, or no number, where it is."""
+    paths = []
+    for form in ("whole", "right"):
+        f = lemma_programs.Function("f", form, 1)
+        x, y = f.argument((4, 3)), f.argument((4, 3))
+        f.give((local if f.local else in_order)(f, x, y))
+        paths.append(tmp_path / f"{form}.mlir")
+        paths[-1].write_text((lemma_programs.print_mesh() if f.local else "") + f.text())
+    made = subprocess.run(
+        [build_dir / "bin" / "cleave-prove", *paths, "--execute=false", "--json"], capture_output=True, text=True, timeout=60
+    )
+    assert json.loads(made.stdout)["answer"] == answer, made.stdout
