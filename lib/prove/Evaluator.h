@@ -188,7 +188,9 @@ private:
   std::optional<Tensor> makeRange(mlir::Operation *op);
   std::optional<Tensor> slice(const Tensor &value, unsigned dim, int64_t start, int64_t step,
                               int64_t length);
-  std::optional<Tensor> reshape(const Tensor &value, llvm::ArrayRef<int64_t> shape);
+  std::optional<Tensor> reshape(const Tensor &given, llvm::ArrayRef<int64_t> shape);
+  std::optional<Tensor> reshapeCut(const Tensor &value, llvm::ArrayRef<int64_t> shape,
+                                   llvm::ArrayRef<int64_t> strides);
   Tensor select(Tensor value, unsigned dim, int64_t place);
   bool evaluateParts(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
                      std::vector<Tensor> &results);

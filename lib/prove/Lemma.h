@@ -44,6 +44,7 @@ namespace cleave::prove {
   /* Arithmetic, constants, and parts (AtenMeaning.cpp, PartMeaning.cpp) */                            \
   X(Copy, "copy", "a copy in the same type is its operand")                                        \
   X(Reshape, "reshape", "a view has the same elements in row-major order")                         \
+  X(RelaidDigits, "relaid-digits", "where a dimension cannot be cut, its elements are functions of all of them, each at its place") \
   X(Slice, "slice", "an element of a slice is one of the whole, 'start' later")                    \
   X(Select, "select", "a selected element is that at the index")                                   \
   X(Sum, "sum", "additions and subtractions are sums with factors")                                \

@@ -39,19 +39,52 @@ std::optional<Tensor> Evaluator::slice(const Tensor &whole, unsigned dim, int64_
   return value;
 }
 
-std::optional<Tensor> Evaluator::reshape(const Tensor &value, ArrayRef<int64_t> shape) {
-  // In row-major order all dimensions are one.
-  Tensor flat{{}, value.meaning};
-  auto &digits = flat.dims.emplace_back();
-  for (const auto &dim : value.dims)
-    digits.insert(terms.breaks(Lemma::Reshape) ? digits.begin() : digits.end(), dim.begin(),
-                  dim.end());
+/// The value with one digit in each dimension that cannot be cut at these strides of its elements:
+/// an element of it is a function of all along the dimension, and of its place.
+static Tensor relay(Terms &terms, Tensor value, ArrayRef<int64_t> strides) {
+  int64_t next = 1;
+  for (unsigned dim = value.dims.size(); dim-- > 0;) {
+    int64_t size = sizeOf(value.dims[dim], terms.variables);
+    SmallVector<int64_t> within;
+    for (int64_t stride : strides)
+      if (stride > next && stride < next * size && stride % next == 0)
+        within.push_back(stride / next);
+    next *= size;
+    Tensor tried = value;
+    if (value.dims[dim].size() < 2 || cut(terms, tried, dim, within))
+      continue;
+    Core core;
+    core.key = "relaid";
+    core.linear = {{0}};
+    Var digit = terms.variables.make(size);
+    SmallVector<Var, 2> read(value.dims[dim].begin(), value.dims[dim].end());
+    Index place = terms.breaks(Lemma::RelaidDigits) ? Index() : Index::of(digit);
+    value.meaning = terms.apply(core, value.meaning, read, place, size);
+    value.dims[dim].assign({digit});
+  }
+  return value;
+}
+
+std::optional<Tensor> Evaluator::reshape(const Tensor &given, ArrayRef<int64_t> shape) {
   SmallVector<int64_t> strides;
   int64_t stride = 1;
   for (int64_t size : llvm::reverse(shape)) {
     strides.push_back(stride);
     stride *= size;
   }
+  if (std::optional<Tensor> result = reshapeCut(given, shape, strides))
+    return result;
+  return reshapeCut(relay(terms, given, strides), shape, strides);
+}
+
+std::optional<Tensor> Evaluator::reshapeCut(const Tensor &value, ArrayRef<int64_t> shape,
+                                            ArrayRef<int64_t> strides) {
+  // In row-major order all dimensions are one.
+  Tensor flat{{}, value.meaning};
+  auto &digits = flat.dims.emplace_back();
+  for (const auto &dim : value.dims)
+    digits.insert(terms.breaks(Lemma::Reshape) ? digits.begin() : digits.end(), dim.begin(),
+                  dim.end());
   if (!cut(terms, flat, 0, strides))
     return std::nullopt;
   Tensor result{{}, std::move(flat.meaning)};

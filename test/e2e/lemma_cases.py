@@ -248,6 +248,15 @@ def reshape(f, shape, new):
     f.give(f.aten("tanh", y))
 
 
+@lemma("relaid-digits", ("dp", 2, 7), ("tp", 3, 4), ("cp", 5, 2), ("one", 2, 3), ("dp", 4, 6))
+def relaid_digits(f, axis, major, minor):
+    """Each rank has some of the rows, which are numbered in two ways of which neither cuts the other."""
+    x = f.argument((2 * MESH[axis], major, minor), on(axis))
+    rows = x.tensors[0].shape[0]
+    y = f.aten("view", f.aten("view", x, size=[rows, major * minor]), size=[rows, minor, major])
+    f.give(f.aten("tanh", f.aten("select", y, dim=2, index=int(f.wrong))), on(axis))
+
+
 @lemma("slice", ("dp", (8, 4)), ("tp", (6, 5)), ("cp", (4, 7)), ("one", (1, 4)), ("tp", (3, 9)))
 def slices(f, axis, shape):
     x = f.argument(shape, on(axis))
