@@ -167,6 +167,6 @@ def test_the_checker_accepts_what_lemmas_prove(build_dir, cases, proved, tmp_pat
                 break
         else:
             numbers[made.returncode] += 1
-    # The square of a root, the sum before a block, a minimum of what all have, and sums over parts of sorted rows are
-    # not replayed.
-    assert numbers[0] >= 30 and numbers[1] <= 8, numbers
+    # The sum before a block, a minimum of what all have, counts and parts of sorted rows, and stacked values of which
+    # ranks have parts of other sizes (two) are not replayed.
+    assert numbers[0] >= 30 and numbers[1] <= 9, numbers
