@@ -129,7 +129,7 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
     });
     if (isNumber || !result)
       return result;
-    // What infinities make is no sum of the reals, but still a function of the operands.
+    // What infinities make is not a sum of the reals, but still a function of the operands.
     Core core;
     llvm::raw_string_ostream key(core.key);
     key << "sum of infinities " << element << ' ' << constant.num << '/' << constant.den;

@@ -159,6 +159,8 @@ std::optional<Tensor> Evaluator::shard(const Tensor &value, unsigned dim, ArrayR
     strides.push_back(size);
   }
   if (!cut(terms, result, dim, strides)) {
+    if (!terms.sumsByPart())
+      return std::nullopt;
     // A part begins or ends within what a digit counts, as half of three projections does.
     result = inOneDigit(value, dim);
     if (!cut(terms, result, dim, strides))

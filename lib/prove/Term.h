@@ -223,6 +223,7 @@ public:
   bool takesShares() const { return areShares; }
   /// Whether a sum over places of what is put together of parts is one for each part.
   void sumByParts() { arePartsSummed = true; }
+  bool sumsByPart() const { return arePartsSummed; }
   /// Whether no rank receives more rows than it has room for: a run in which one does ends.
   void assumeRoom() { hasRoom = true; }
   bool assumesRoom() const { return hasRoom; }
