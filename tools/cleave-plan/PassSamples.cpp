@@ -298,8 +298,10 @@ StageSamples PassRunner::describeSamples(const Layout &layout, std::vector<Sampl
     int64_t begin = 0;
     std::vector<int64_t> ends = cuts;
     ends.push_back(count);
+    // As sampleGathering() has it: of one stage with all layers sums alone follow.
+    const bool waits = !isApart && (layout.sharding != Sharding::Fsdp || !cuts.empty());
     for (auto [end, stage] :
-         llvm::zip_equal(ends, isAny     ? describeAny(cluster, work, *any, !isApart, !parts)
+         llvm::zip_equal(ends, isAny     ? describeAny(cluster, work, *any, waits, !parts)
                                : isApart ? describeStreams(cluster, work)
                                          : describeStages(cluster, work))) {
       std::vector<unsigned> there;
@@ -399,12 +401,6 @@ const StageSamples *PassRunner::sampleUndivided(const Shape &shape) {
 }
 
 const StageSamples *PassRunner::sampleAny(const Shape &shape) {
-  if (shape.layout.sharding == Sharding::Fsdp && shape.numStages() == 1) {
-    // As sampleGathering() has it: then what gathers once says the least.
-    Layout from = shape.layout;
-    from.sharding = Sharding::FsdpOnce;
-    return sample(shape, from, /*isLeast=*/true, /*parts=*/1, /*isAny=*/true);
-  }
   return sample(shape, shape.layout, /*isLeast=*/false, /*parts=*/1, /*isAny=*/true);
 }
 
