@@ -58,7 +58,8 @@ std::optional<Tensor> Evaluator::draw(Operation *op, unsigned result,
   SmallVector<SmallVector<Axis>> along(type.getRank());
   for (const Axis &axis : axes) {
     std::optional<dist::AxisPlacement> on = placement ? placement.get(axis.name) : std::nullopt;
-    if (on && !on->isSameOnAllRanks() && !(isPhilox && on->isShard()))
+    // Ranks that have terms of a sum draw what one device does, and each drops of its own term.
+    if (on && !on->isSameOnAllRanks() && !on->isPartialSum() && !(isPhilox && on->isShard()))
       return std::nullopt;
   }
   if (isPhilox && op->hasAttr(dist::kWholeShapeAttr))
