@@ -148,10 +148,13 @@ std::vector<ExpertRule> plan::findExperts(func::FuncOp microbatch, StringRef lay
     if (op.getNumOperands() != 1 || op.getNumResults() != 1 || !isStack(op.getResult(0)))
       continue;
     auto stack = stacks.find(op.getOperand(0));
-    if (stack != stacks.end() &&
-        cast<RankedTensorType>(op.getOperand(0).getType()).getDimSize(0) ==
+    if (stack == stacks.end() ||
+        cast<RankedTensorType>(op.getOperand(0).getType()).getDimSize(0) !=
             cast<RankedTensorType>(op.getResult(0).getType()).getDimSize(0))
-      stacks[op.getResult(0)] = stack->second;
+      continue;
+    // A copy: a new entry may move the others.
+    StringRef parameter = stack->second;
+    stacks[op.getResult(0)] = parameter;
   }
   return rules;
 }
