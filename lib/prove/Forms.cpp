@@ -146,7 +146,7 @@ FailureOr<Proof> Prover::runInBothForms(ModuleOp global, ModuleOp local,
     return plain->getProof();
   if (stacks(global)) {
     std::unique_ptr<Prover> parts = runWithCuts(global, local, options, comparesRanks,
-                                                {.keepsJoins = true, .sumsByPart = true});
+                                                {.takesParts = true, .keepsJoins = true, .sumsByPart = true});
     if (parts && !parts->getProof().isLate && numFindings(*parts) < numFindings(*plain))
       plain = std::move(parts);
     if (isAnswer(plain->getProof()))
