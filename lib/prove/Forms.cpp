@@ -145,8 +145,9 @@ FailureOr<Proof> Prover::runInBothForms(ModuleOp global, ModuleOp local,
   if (isAnswer(plain->getProof()))
     return plain->getProof();
   if (stacks(global)) {
-    std::unique_ptr<Prover> parts = runWithCuts(global, local, options, comparesRanks,
-                                                {.takesParts = true, .keepsJoins = true, .sumsByPart = true});
+    std::unique_ptr<Prover> parts =
+        runWithCuts(global, local, options, comparesRanks,
+                    {.takesParts = true, .keepsJoins = true, .sumsByPart = true});
     if (parts && !parts->getProof().isLate && numFindings(*parts) < numFindings(*plain))
       plain = std::move(parts);
     if (isAnswer(plain->getProof()))
