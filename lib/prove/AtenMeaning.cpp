@@ -56,15 +56,37 @@ Core cleave::prove::productOf(Type element) {
   return core;
 }
 
-/// Whether what may be infinite is added and taken off.
-static bool takesOff(const Meaning &sum, Fractions &fractions) {
+/// Whether what may be infinite is added and taken off, by itself, in sums, or in what is linear in
+/// it: these may be opened later.
+static bool takesOff(const Meaning &sum, const Terms &terms, Fractions &fractions) {
+  constexpr unsigned kMost = 1'000;
   llvm::SmallDenseMap<TermId, bool> signs;
-  for (const Summand &summand : sum) {
+  SmallVector<std::pair<TermId, bool>> pending;
+  auto isBoth = [&](const Summand &summand, bool isTakenOff) {
     if (fractions.boundsOf({summand}).isReal())
-      continue;
-    bool isTakenOff = summand.coefficient < Rational(0);
+      return false;
+    isTakenOff ^= summand.coefficient < Rational(0);
     auto [sign, isFirst] = signs.try_emplace(summand.reference.term, isTakenOff);
-    if (!isFirst && sign->second != isTakenOff)
+    if (isFirst)
+      pending.push_back({summand.reference.term, isTakenOff});
+    return !isFirst && sign->second != isTakenOff;
+  };
+  if (llvm::any_of(sum, [&](const Summand &summand) { return isBoth(summand, false); }))
+    return true;
+  while (!pending.empty()) {
+    auto [id, isTakenOff] = pending.pop_back_val();
+    const Term &term = terms.get(id);
+    for (const Summand &summand : term.body)
+      if (isBoth(summand, isTakenOff))
+        return true;
+    for (ArrayRef<unsigned> group : term.core.linear)
+      for (unsigned operand : group) {
+        Summand taken;
+        taken.reference = term.operands[operand];
+        if (isBoth(taken, isTakenOff))
+          return true;
+      }
+    if (signs.size() > kMost)
       return true;
   }
   return false;
@@ -107,7 +129,7 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
     std::optional<Tensor> result = combine([&](ArrayRef<Meaning> meanings, const Extent &) {
       Meaning sum = terms.number(constant);
       Bounds bounds;
-      bool isReal = true, isOrdered = true;
+      bool isOrdered = true;
       for (auto [meaning, factor] : llvm::zip(meanings, factors)) {
         Meaning scaled = terms.scale(meaning, terms.breaks(Lemma::Sum) ? Rational(1) : factor);
         // Zero times inf is not a number.
@@ -117,15 +139,14 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
           isNumber &= factor != Rational(0) || fractions.boundsOf(meaning).isReal();
           bounds.low &= own.low;
           bounds.high &= own.high;
-          isReal &= own.isReal();
         }
         llvm::append_range(sum, scaled);
       }
       // Neither is inf less inf, whatever else is added: what is taken off must not be what is
       // added.
-      isNumber &= isOrdered || !takesOff(sum, fractions);
+      isNumber &= isOrdered || !takesOff(sum, terms, fractions);
       sum = terms.normalize(std::move(sum));
-      return isFloat && (isReal || isOrdered) ? fractions.sum(std::move(sum)) : sum;
+      return isFloat && isOrdered ? fractions.sum(std::move(sum)) : sum;
     });
     if (isNumber || !result)
       return result;

@@ -17,7 +17,20 @@ def taken_off(f, x, most):
     return f.aten("sub", f.aten("add", x, most), most)
 
 
+def waves(f, y):
+    return [f.aten("tanh", f.aten("mul_scalar", y, other=float(i))) for i in range(1, 80)]
+
+
+def in_a_long_sum(f, x, y):
+    """Which is one term of blocks of summands."""
+    long, others = f.aten("add", x, full(f)), f.aten("mul_scalar", x, other=0.0)
+    for wave in waves(f, y):
+        long, others = f.aten("add", long, wave), f.aten("add", others, wave)
+    return f.aten("sub", f.aten("sub", long, full(f)), others)
+
+
 WRONG = {
+    "in a long sum": in_a_long_sum,
     "constant": lambda f, x, y: taken_off(f, x, full(f)),
     "of the other sign": lambda f, x, y: taken_off(f, x, full(f, -INFINITY)),
     "by addition": lambda f, x, y: f.aten("add", f.aten("add", x, full(f)), f.aten("neg", full(f))),

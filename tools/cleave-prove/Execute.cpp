@@ -435,10 +435,9 @@ std::string Runner::compareNarrow(int64_t microbatches, Execution &execution) {
 std::string Runner::runStep(Execution &execution) {
   // Two of them show whether gradients are added up.
   int64_t microbatches = scheduled.value_or(2);
-  bool hasOwn = execution.batchParts > 1, isTyped = !hasOwn && !hasShards(local);
+  bool isTyped = execution.batchParts == 1 && !hasShards(local);
   execution.hasUpdate = hasUpdates(global);
   execution.microbatches = microbatches;
-  execution.ownMicrobatches = hasOwn ? microbatches : 0;
   std::string reason = writeInputs(execution, microbatches);
   if (reason.empty() && execution.hasUpdate)
     reason = writeStates();
@@ -466,7 +465,7 @@ std::string Runner::runStep(Execution &execution) {
 std::string Runner::runMicrobatches(Execution &execution) {
   files.states = "";
   execution.hasUpdate = false;
-  execution.microbatches = execution.ownMicrobatches = 0;
+  execution.microbatches = 0;
   std::string reason = writeInputs(execution, scheduled.value_or(1));
   if (reason.empty() && !compareWide(0, execution).empty())
     reason = compareNarrow(0, execution);

@@ -41,10 +41,11 @@ struct Counterexample {
 struct Execution {
   std::string notRun; ///< why nothing was run; empty if both programs were
   int64_t ranks = 0;
-  int64_t microbatches = 0;    ///< of a whole step, of each rank or of all together; else 0
-  int64_t ownMicrobatches = 0; ///< the same of each rank, where roles divide the batch; else 0
-  int64_t batchParts = 1;      ///< ranks have microbatches of so many parts of the batch
-  bool hasUpdate = false;      ///< updates were run
+  int64_t microbatches = 0; ///< of a whole step, of each rank or of all together; else 0
+  int64_t batchParts = 1;   ///< ranks have microbatches of so many parts of the batch
+  /// Those of a whole step of each rank, where roles divide the batch; else 0.
+  int64_t ownMicrobatches() const { return batchParts > 1 ? microbatches : 0; }
+  bool hasUpdate = false; ///< updates were run
   /// Values that differ, and turn as much where rounding changes a gradient.
   unsigned numTurning = 0;
   bool isWide = false; ///< all was computed in float64, whatever the programs' types are

@@ -116,7 +116,7 @@ static llvm::json::Object toJson(const Execution &execution) {
   }
   return llvm::json::Object{{"ranks", execution.ranks},
                             {"microbatches", execution.microbatches},
-                            {"own_microbatches", execution.ownMicrobatches},
+                            {"own_microbatches", execution.ownMicrobatches()},
                             {"update", execution.hasUpdate},
                             {"float64", execution.isWide},
                             {"tolerance", execution.tolerance},
@@ -207,9 +207,9 @@ static std::string describeRun(const Execution &execution) {
             (execution.ranks == 1 ? " rank" : " ranks") + " with " +
             std::to_string(execution.microbatches) +
             (execution.microbatches == 1 ? " microbatch" : " microbatches") +
-            (execution.ownMicrobatches > 0 ? " each"
-             : execution.ranks > 1         ? " together"
-                                           : "");
+            (execution.ownMicrobatches() > 0 ? " each"
+             : execution.ranks > 1           ? " together"
+                                             : "");
   return text.empty() ? " " : text + ", ";
 }
 

@@ -133,6 +133,7 @@ private:
   llvm::Error noteMicrobatch(int64_t index);
   llvm::Error addResults();
   llvm::Error addReports();
+  llvm::Expected<WholeTensor> gatherResult(const ValueInfo &value);
   llvm::Error addGradient(WholeTensor tensor, const ValueInfo &value);
   void addState(std::vector<WholeTensor> tensors) {
     for (WholeTensor &tensor : tensors)
@@ -172,6 +173,12 @@ llvm::Error StepOfRank::start() {
   return llvm::Error::success();
 }
 
+/// A result as the program of one device has it.
+llvm::Expected<WholeTensor> StepOfRank::gatherResult(const ValueInfo &value) {
+  llvm::Expected<ConstTensorRef> part = session->result(value.fileName);
+  return part ? assemble(value, *part, session->grid()) : part.takeError();
+}
+
 /// Called when the loss of a microbatch is made.
 llvm::Error StepOfRank::noteMicrobatch(int64_t index) {
   bool hasLoss = llvm::any_of(program.outcomes(),
@@ -185,9 +192,7 @@ llvm::Error StepOfRank::noteMicrobatch(int64_t index) {
   for (const ValueInfo &value : program.outcomes()) {
     if (value.role != RoleKind::Gradient)
       continue;
-    llvm::Expected<ConstTensorRef> part = session->result(value.fileName);
-    llvm::Expected<WholeTensor> whole =
-        part ? assemble(value, *part, session->grid()) : part.takeError();
+    llvm::Expected<WholeTensor> whole = gatherResult(value);
     if (!whole)
       return whole.takeError();
     auto sum = llvm::find_if(sums, [&](const WholeTensor &sum) { return sum.name == whole->name; });
@@ -303,9 +308,7 @@ llvm::Error StepOfRank::addReports() {
   for (const ValueInfo &value : program.results(Phase::Update)) {
     if (value.role != RoleKind::Output)
       continue;
-    llvm::Expected<ConstTensorRef> part = session->result(value.fileName);
-    llvm::Expected<WholeTensor> whole =
-        part ? assemble(value, *part, session->grid()) : part.takeError();
+    llvm::Expected<WholeTensor> whole = gatherResult(value);
     if (!whole)
       return whole.takeError();
     result.values.push_back({std::move(*whole)});
