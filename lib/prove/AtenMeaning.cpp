@@ -56,9 +56,7 @@ Core cleave::prove::productOf(Type element) {
   return core;
 }
 
-/// Whether what may be infinite is added and taken off, by itself, in sums, or in what is linear in
-/// it: these may be opened later.
-static bool takesOff(const Meaning &sum, const Terms &terms, Fractions &fractions) {
+bool cleave::prove::takesOff(const Meaning &sum, const Terms &terms, Fractions &fractions) {
   constexpr unsigned kMost = 1'000;
   llvm::SmallDenseMap<TermId, bool> signs;
   SmallVector<std::pair<TermId, bool>> pending;

@@ -116,7 +116,7 @@ bool Terms::simplifyGuards(Summand &summand) {
 
 /// Whether they may hold: what always does is dropped, and what fixes a digit of a sum is solved.
 bool Terms::solveGuards(Summand &summand) {
-  if (arePieces && !breaks(Lemma::ConditionOnDigits)) {
+  if ((arePieces || arePartsSummed) && !breaks(Lemma::ConditionOnDigits)) {
     uniteGuards(summand.guards, summand.bound, arePieces);
     for (Guard &guard : summand.guards)
       takeMajor(guard, variables);

@@ -32,11 +32,12 @@ void cleave::prove::tagOfRows(Operation *op, unsigned result, Core &core) {
   auto isWhole = [&](unsigned operand) {
     return isInteger(tensorOf(op->getOperand(operand).getType()).getElementType());
   };
-  if (auto topk = dyn_cast<aten::TopkOp>(op)) {
-    if (result != 1)
-      return;
-    ArrayRef<int64_t> shape = tensorOf(topk.getSelf().getType()).getShape();
-    int64_t dim = topk.getDim().value_or(-1);
+  // The index of a greatest element along a dimension, or of one of the greatest.
+  bool isPlace = isa<aten::ArgmaxOp>(op) ? op->hasAttr("dim")
+                                         : isa<aten::TopkOp, aten::MaxDimOp>(op) && result == 1;
+  if (isPlace) {
+    ArrayRef<int64_t> shape = tensorOf(op->getOperand(0).getType()).getShape();
+    int64_t dim = integerAt(op, "dim").value_or(-1);
     core.tag = Core::Tag::Choice;
     core.number = shape.empty() ? 1 : shape[dim < 0 ? dim + shape.size() : dim];
   } else if (isa<aten::FloorDivideScalarOp>(op) && isWhole(0)) {

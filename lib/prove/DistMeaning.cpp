@@ -64,6 +64,9 @@ std::optional<Tensor> Evaluator::reduce(const Tensor &value, dist::ReductionAttr
   case Reduction::Sum:
   case Reduction::Avg:
   case Reduction::PremulSum: {
+    // What is infinite on one rank must not be taken off on another.
+    if (Fractions fractions = fractionsOf({}); takesOff(value.meaning, terms, fractions))
+      return std::nullopt;
     Rational factor(1);
     if (reduction.getKind() == Reduction::Avg && areOpen(along))
       terms.countOpen();

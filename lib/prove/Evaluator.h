@@ -31,6 +31,10 @@ inline mlir::RankedTensorType tensorOf(mlir::Type type) {
 /// The digits over which a reduction with `dim` and `keepdim` goes; `result` gets the others.
 llvm::SmallVector<Var> splitDims(mlir::Operation *op, const Tensor &value, Tensor &result);
 
+/// The value with one digit for some of a dimension, which follow one another: an element of it is
+/// a function of all places that these say, and of its own.
+Tensor relaid(Terms &terms, Tensor value, unsigned dim, unsigned first, unsigned last);
+
 /// Whether an op with this factor in its rule reads along it: parts of it alone say nothing.
 bool isRead(const sharding::Factor &factor);
 
@@ -45,6 +49,10 @@ Core functionOf(llvm::StringRef name, mlir::Type element);
 Core rootOf(mlir::Type element);
 /// A product in this type.
 Core productOf(mlir::Type element);
+
+/// Whether what may be infinite is added and taken off, by itself, in sums, or in what is linear in
+/// it: these may be opened later.
+bool takesOff(const Meaning &sum, const Terms &terms, Fractions &fractions);
 
 /// Where values cut axes: the strides of digits that an axis lacks, by its name.
 using AxisCuts = std::map<std::string, std::set<int64_t>>;
@@ -169,6 +177,11 @@ private:
   // By sharding rule.
   std::optional<Factors> cutOperands(mlir::Operation *op, const sharding::ShardingRule &rule,
                                      llvm::ArrayRef<const Tensor *> operands);
+  std::optional<Factors> cutAsTheyAre(mlir::Operation *op, const sharding::ShardingRule &rule,
+                                      llvm::ArrayRef<const Tensor *> operands);
+  /// The same, of operands whose dimensions are cut in ways that have no digits in common.
+  std::optional<Factors> relayOperands(mlir::Operation *op, const sharding::ShardingRule &rule,
+                                       llvm::ArrayRef<const Tensor *> operands);
   std::optional<Tensor> build(mlir::Operation *op, const sharding::ShardingRule &rule,
                               const Factors &factors, unsigned result, Build build);
   /// Of an op of elements: what `make` makes of one of each operand. Nothing where it makes
@@ -297,6 +310,7 @@ private:
   std::optional<Rows> putInPart(const Rows &index, const Rows &values);
   std::optional<Rows> takePart(const Rows &rows, unsigned dim, const Tensor &index);
   std::optional<Rows> scatterRows(mlir::Operation *op, const Rows &rows);
+  std::optional<Rows> rowsOnRanks(mlir::Operation *op, const Rows &rows);
   std::optional<Rows> takePiece(mlir::Operation *op, const Tensor &value);
   std::optional<Rows> gatherParts(mlir::Operation *op, const Rows &rows);
   bool limitToPart(mlir::Operation *op, const RowOrder &order, unsigned operand, unsigned dim,

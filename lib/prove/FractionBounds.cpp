@@ -26,7 +26,7 @@ Bounds Fractions::boundsOf(TermId id) {
       bounds.low &= summand.coefficient < Rational(0) ? own.high : own.low;
       bounds.high &= summand.coefficient < Rational(0) ? own.low : own.high;
     }
-  } else {
+  } else if (!term.core.isInteger) {
     switch (term.core.tag) {
     case Core::Tag::Exp:
       bounds = {true, all.high};

@@ -26,6 +26,7 @@ namespace cleave::prove {
   X(EqualPlaces, "equal-places", "where a condition says that two places are one, either stands for the other") \
   X(SumOfUnused, "sum-of-unused", "a sum over a digit that nothing depends on is as many times its term") \
   X(MergedDigits, "merged-digits", "two digits that are always read as one number are one digit")  \
+  X(ReadInOrder, "read-in-order", "of digits that are read as one number only neighbours are one digit") \
   X(WholePlace, "whole-place", "a rank's place that is read as one number is one digit, however its axis is cut") \
   X(SumInwards, "sum-inwards", "a sum of values of a linear op is the op's value of the sum")      \
   X(SumByPart, "sum-by-part", "a sum over places of parts that are put together is one over the places of each") \
@@ -40,6 +41,8 @@ namespace cleave::prove {
   X(ProductWithOne, "product-with-one", "a product with one is the other factor")                  \
   X(PartsOfWholes, "parts-of-wholes", "what ranks make of parts is a part of what is made of the wholes") \
   X(PartsAlike, "parts-alike", "what is made of parts that begin at one place is the part there of what is made of the wholes") \
+  X(ElementsAlike, "elements-alike", "what is made of elements at one place is the element there of what is made of the wholes") \
+  X(MadeAgain, "made-again", "an op's value at places is what it makes of its operands there") \
   X(LinearOfZero, "linear-of-zero", "a linear op's value of zero is zero")                         \
   /* Arithmetic, constants, and parts (AtenMeaning.cpp, PartMeaning.cpp) */                            \
   X(Copy, "copy", "a copy in the same type is its operand")                                        \
@@ -88,6 +91,7 @@ namespace cleave::prove {
   X(PartOfSorted, "part-of-sorted", "a rank's part of sorted rows are the rows that the order puts there") \
   X(ChosenOnce, "chosen-once", "an index along a dimension is one of its places, once")            \
   X(RowByItself, "row-by-itself", "what is made of each row by itself does not depend on their order") \
+  X(RowOnRanks, "row-on-ranks", "what ranks that have rows in one order make of each row together is in that order") \
   X(GroupEnds, "group-ends", "groups that end where the rows of experts do have the experts' rows") \
   X(GroupedRows, "grouped-rows", "a row's product by group is the sum over experts of products, of which its own counts") \
   X(NumberedRows, "numbered-rows", "by expert, then by rank, then as they lay, rows have numbers without gaps") \

@@ -8,12 +8,6 @@ using llvm::DynamicAPInt;
 using llvm::SmallVector;
 using llvm::SmallVectorImpl;
 
-static void collectVars(const Index &index, SmallVector<Var> &vars) {
-  for (const Index::Part &part : index.getParts())
-    if (!llvm::is_contained(vars, part.var))
-      vars.push_back(part.var);
-}
-
 /// Finds the digits on which conditions inside of it depend.
 void Terms::findConditions(Term &term) const {
   if (!areParts)
@@ -40,64 +34,6 @@ void Terms::findConditions(Term &term) const {
   }
 }
 
-/// Where all of `uses` read digits as one number, in digits of one size: they read one of that size
-/// there. So what is made of a part of values, or of a block that came from another rank, is a part
-/// of what is made of the whole.
-void Terms::extendDigits(ArrayRef<Use> uses, llvm::SmallVectorImpl<Var> &vars,
-                         llvm::DenseMap<Var, Index> &outer) {
-  // The one index that reads the digit, if there is but one; its first use.
-  auto onlyUseOf = [&](Var var) -> const Use * {
-    const Use *only = nullptr;
-    for (const Use &use : uses) {
-      if (use.index->getCoefficient(var) == 0)
-        continue;
-      if (use.size == 0 || (only && (use.size != only->size || *use.index != *only->index)))
-        return nullptr;
-      only = only ? only : &use;
-    }
-    return only;
-  };
-  for (unsigned i = 0; i < vars.size(); ++i) {
-    Var var = vars[i];
-    const Use *use = onlyUseOf(var);
-    if (!use)
-      continue;
-    Index read = *use->index;
-    ArrayRef<Index::Part> parts = read.getParts();
-    if (read == Index::of(var) && use->size == variables.getSize(var))
-      continue;
-    if (!llvm::all_of(parts, [&](const Index::Part &part) {
-          const Use *other = llvm::is_contained(vars, part.var) ? onlyUseOf(part.var) : nullptr;
-          return other && *other->index == read;
-        }))
-      continue;
-    Var whole = variables.make(use->size);
-    outer[whole] = substitute(read, Substitution(outer));
-    if (breaks(Lemma::PartsAlike))
-      outer[whole] = outer[whole] - Index(read.getConstant());
-    for (const Use &other : uses)
-      if (*other.index == read)
-        *other.index = Index::of(whole);
-    vars[i] = whole;
-    llvm::erase_if(vars, [&](Var old) { return old != whole && read.getCoefficient(old) != 0; });
-    // Others may have stood before it.
-    i = llvm::find(vars, whole) - vars.begin();
-  }
-}
-
-/// The indices of a reference, and the sizes of the digits that they are; 0 where a part of the
-/// digit is not one of what it is of. What says which row of a part is named is not one
-/// (see `narrow`).
-void Terms::collectUses(Reference &reference, SmallVectorImpl<Use> &uses, bool narrowsRows) {
-  const Term &term = terms[reference.term];
-  bool isNarrow = narrowsRows && term.core.tag == Core::Tag::IsZero;
-  for (auto [i, index] : llvm::enumerate(reference.indices)) {
-    bool hasConditions =
-        i < term.hasConditions.size() && term.hasConditions[i] && !isAsWide(index, term.sizes[i]);
-    uses.push_back({&index, hasConditions || isNarrow ? 0 : term.sizes[i]});
-  }
-}
-
 /// Gives operands as few digits as their indices permit.
 void Terms::settleDigits(Operands &operands, bool extends) {
   SmallVector<Index *> indices;
@@ -111,64 +47,6 @@ void Terms::settleDigits(Operands &operands, bool extends) {
   for (Reference &operand : operands.references)
     collectUses(operand, uses);
   extendDigits(uses, operands.vars, operands.outer);
-}
-
-/// What ranks make of two parts, each at the rank's own place, is a part of what one device makes
-/// of both wholes: an index then is a place of its own. Of operands in which a rank's place is read
-/// in several ways: each of these by itself, and all.
-std::vector<Terms::Operands> Terms::separateRanks(const Operands &given, ArrayRef<Var> read) {
-  auto isRank = [&](Var var) {
-    return llvm::any_of(given.outer.lookup(var).getParts(), [&](const Index::Part &part) {
-      return llvm::is_contained(ranks, part.var);
-    });
-  };
-  Operands own = given;
-  SmallVector<Use> uses;
-  for (Reference &operand : own.references)
-    collectUses(operand, uses, /*narrowsRows=*/false);
-  SmallVector<std::pair<Index, int64_t>> ways;
-  for (Var var : given.vars) {
-    SmallVector<std::pair<Index, int64_t>> own;
-    for (const Use &use : uses)
-      if (use.index->getCoefficient(var) != 0 &&
-          !llvm::is_contained(own, std::pair(*use.index, use.size)))
-        own.push_back({*use.index, use.size});
-    if (own.size() > 1 && isRank(var))
-      for (const auto &way : own)
-        if (!llvm::is_contained(ways, way))
-          ways.push_back(way);
-  }
-  // What has conditions at some places is not one value at all of them, and what is read along is
-  // no place.
-  llvm::erase_if(ways, [&](const auto &way) {
-    return way.second == 0 ||
-           llvm::any_of(read, [&](Var along) { return way.first.getCoefficient(along) != 0; });
-  });
-  std::vector<Operands> made;
-  if (breaks(Lemma::PartsOfWholes))
-    return made;
-  for (unsigned chosen = 0; chosen < ways.size() + (ways.size() > 2); ++chosen) {
-    Operands separate = given;
-    SmallVector<Use> indices;
-    for (Reference &operand : separate.references)
-      collectUses(operand, indices, /*narrowsRows=*/false);
-    for (auto [number, way] : llvm::enumerate(ways)) {
-      if (chosen < ways.size() && chosen != number)
-        continue;
-      Var place = variables.make(way.second);
-      separate.outer[place] = substitute(way.first, Substitution(given.outer));
-      for (Use &use : indices)
-        if (*use.index == way.first && use.size == way.second)
-          *use.index = Index::of(place);
-    }
-    separate.vars.clear();
-    for (const Use &use : indices)
-      collectVars(*use.index, separate.vars);
-    llvm::erase_if(separate.vars, [&](Var var) { return llvm::is_contained(read, var); });
-    settleDigits(separate, areParts);
-    made.push_back(std::move(separate));
-  }
-  return made;
 }
 
 Reference Terms::wrap(Meaning body) {
@@ -280,20 +158,27 @@ Reference Terms::wrap(Meaning body) {
     for (const Summand &summand : body)
       own.references.push_back(summand.reference);
     bool isKnown = false;
-    for (Operands &separate : separateRanks(own, bound)) {
+    auto takeKnown = [&](Operands &separate) {
       Meaning made = body;
       for (auto [summand, reference] : llvm::zip(made, separate.references))
         summand.reference = reference;
       std::string otherKey = encode(made, separate.vars);
       isKnown = numbers.contains(otherKey);
-      if (!isKnown)
-        continue;
-      body = std::move(made);
-      vars = separate.vars;
-      outer = std::move(separate.outer);
-      key = otherKey;
-      break;
-    }
+      if (isKnown) {
+        body = std::move(made);
+        vars = separate.vars;
+        outer = std::move(separate.outer);
+        key = otherKey;
+      }
+      return isKnown;
+    };
+    for (Operands &separate : separateRanks(own, bound))
+      if (takeKnown(separate))
+        break;
+    if (!isKnown)
+      visitElements(own, takeKnown);
+    if (!isKnown)
+      visitWholes(own, takeKnown);
     if (!isKnown)
       encode(body, vars);
   }
@@ -395,7 +280,9 @@ Meaning Terms::apply(const Core &core, ArrayRef<Meaning> given, ArrayRef<SmallVe
   SmallVector<unsigned> readGroups;
   for (auto [i, group] : llvm::enumerate(read)) {
     SmallVector<Var> digits(group.begin(), group.end());
-    mergeDigits(indices, digits, own.outer);
+    // A maximum is the same in any order.
+    bool areOrdered = core.tag != Core::Tag::Max && !breaks(Lemma::ReadInOrder);
+    mergeDigits(indices, digits, own.outer, areOrdered);
     llvm::append_range(readVars, digits);
     readGroups.append(digits.size(), unsigned(i));
   }
@@ -452,17 +339,24 @@ Meaning Terms::apply(const Core &core, ArrayRef<Meaning> given, ArrayRef<SmallVe
   };
   std::string key = encodeInOrder(own, names);
   // As one device makes it, if it does.
-  if (!ranks.empty() && !numbers.contains(key))
-    for (Operands &separate : separateRanks(own, readVars)) {
+  if (!ranks.empty() && !numbers.contains(key)) {
+    auto takeKnown = [&](Operands &separate) {
       Names otherNames;
       std::string otherKey = encodeInOrder(separate, otherNames);
-      if (numbers.contains(otherKey)) {
-        own = std::move(separate);
-        names = otherNames;
-        key = otherKey;
-        break;
-      }
-    }
+      if (!numbers.contains(otherKey))
+        return false;
+      own = std::move(separate);
+      names = otherNames;
+      key = otherKey;
+      return true;
+    };
+    bool isKnown = llvm::any_of(separateRanks(own, readVars), takeKnown);
+    auto take = [&](Operands &separate) { return isKnown = takeKnown(separate); };
+    if (!isKnown)
+      visitElements(own, take);
+    if (!isKnown)
+      visitWholes(own, take);
+  }
 
   Summand summand;
   summand.coefficient = coefficient;

@@ -39,8 +39,24 @@ std::optional<Tensor> Evaluator::slice(const Tensor &whole, unsigned dim, int64_
   return value;
 }
 
-/// The value with one digit in each dimension that cannot be cut at these strides of its elements:
-/// an element of it is a function of all along the dimension, and of its place.
+Tensor cleave::prove::relaid(Terms &terms, Tensor value, unsigned dim, unsigned first,
+                             unsigned last) {
+  auto &digits = value.dims[dim];
+  SmallVector<Var, 2> read(digits.begin() + first, digits.begin() + last);
+  int64_t size = sizeOf(read, terms.variables);
+  Core core;
+  core.key = "relaid";
+  core.linear = {{0}};
+  Var digit = terms.variables.make(size);
+  Index place = terms.breaks(Lemma::RelaidDigits) ? Index() : Index::of(digit);
+  value.meaning = terms.apply(core, value.meaning, read, place, size);
+  digits.erase(digits.begin() + first, digits.begin() + last);
+  digits.insert(digits.begin() + first, digit);
+  value.rows.reset();
+  return value;
+}
+
+/// The value with one digit in each dimension that cannot be cut at these strides of its elements.
 static Tensor relay(Terms &terms, Tensor value, ArrayRef<int64_t> strides) {
   int64_t next = 1;
   for (unsigned dim = value.dims.size(); dim-- > 0;) {
@@ -51,16 +67,9 @@ static Tensor relay(Terms &terms, Tensor value, ArrayRef<int64_t> strides) {
         within.push_back(stride / next);
     next *= size;
     Tensor tried = value;
-    if (value.dims[dim].size() < 2 || cut(terms, tried, dim, within))
-      continue;
-    Core core;
-    core.key = "relaid";
-    core.linear = {{0}};
-    Var digit = terms.variables.make(size);
-    SmallVector<Var, 2> read(value.dims[dim].begin(), value.dims[dim].end());
-    Index place = terms.breaks(Lemma::RelaidDigits) ? Index() : Index::of(digit);
-    value.meaning = terms.apply(core, value.meaning, read, place, size);
-    value.dims[dim].assign({digit});
+    unsigned digits = value.dims[dim].size();
+    if (digits > 1 && !cut(terms, tried, dim, within))
+      value = relaid(terms, std::move(value), dim, 0, digits);
   }
   return value;
 }

@@ -322,6 +322,46 @@ bool Evaluator::evaluateEach(Operation *op, ArrayRef<const Tensor *> operands,
   return true;
 }
 
+/// What ranks that have all rows in one order make of each row together: it lies as they did.
+std::optional<Rows> Evaluator::rowsOnRanks(Operation *op, const Rows &rows) {
+  SmallVector<Axis> along;
+  SmallVector<int64_t, 2> dims;
+  if (auto convert = dyn_cast<dist::ConvertOp>(op)) {
+    const Axis *axis = findAxis(convert.getAxis());
+    std::optional<int64_t> sliced = convert.getSlicedDim();
+    if (!axis || !sliced || convert.getDestination().isPartial())
+      return std::nullopt;
+    along.push_back(*axis);
+    dims.push_back(*sliced);
+  } else if (isa<dist::AllGatherOp, dist::AllReduceOp, dist::ReduceScatterOp, dist::AllToAllOp>(
+                 op)) {
+    std::optional<SmallVector<Axis>> named = findAxes(op->getAttrOfType<ArrayAttr>("axes"));
+    if (!named)
+      return std::nullopt;
+    along = std::move(*named);
+    for (StringRef name : {"dim", "split", "concat"})
+      if (auto dim = op->getAttrOfType<IntegerAttr>(name))
+        dims.push_back(dim.getInt());
+  } else {
+    return std::nullopt;
+  }
+  const RowOrder &order = *rows.order;
+  auto dependsOn = [&](Var digit) { return terms.mentions(order.key, digit); };
+  bool isOneOrder = llvm::none_of(along, [&](const Axis &axis) {
+    return llvm::any_of(axis.digits, dependsOn) || dependsOn(axis.whole);
+  });
+  if (order.kind != RowOrder::Kind::Sorted || rows.isPlaceElsewhere || rows.isPlaceInPart ||
+      llvm::is_contained(dims, int64_t(rows.dim)) ||
+      (!isOneOrder && !terms.breaks(Lemma::RowOnRanks)))
+    return std::nullopt;
+  std::vector<Tensor> made;
+  if (!evaluateDist(op, &rows.value, made) || made.size() != 1 ||
+      sizeOf(made[0].dims[rows.dim], terms.variables) !=
+          sizeOf(rows.value.dims[rows.dim], terms.variables))
+    return std::nullopt;
+  return Rows{std::move(made[0]), rows.dim, rows.order};
+}
+
 //===----------------------------------------------------------------------===//
 // All ops
 //===----------------------------------------------------------------------===//
@@ -357,6 +397,9 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
   if (op->getName().getDialectNamespace() == "dist") {
     if (isa<dist::RaggedAllToAllOp>(op))
       return takeRows(exchange(op, given));
+    if (given.size() == 1 && op->getNumResults() == 1)
+      if (std::optional<Rows> rows = rowsOnRanks(op, *given[0]->rows))
+        return takeRows(std::move(rows));
     if (isa<dist::AllGatherOp>(op) && given.size() == 1 && op->getNumResults() == 1) {
       if (std::optional<Rows> rows = gatherParts(op, *given[0]->rows))
         return rows->order->kind == RowOrder::Kind::Piece ? takeValue(std::move(rows->value))

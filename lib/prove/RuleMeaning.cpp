@@ -9,6 +9,7 @@
 #include "dialects/aten/Aten.h"
 #include "dialects/aten/ops/Comparison.h"
 #include "dialects/aten/ops/Convolution.h"
+#include "dialects/aten/ops/Indexing.h"
 #include "dialects/aten/ops/Loss.h"
 #include "dialects/dist/Placed.h"
 #include "lib/prove/Evaluator.h"
@@ -55,6 +56,12 @@ static int64_t sizeOfFactors(const ShardingRule &rule, ArrayRef<FactorId> factor
 
 std::optional<Evaluator::Factors> Evaluator::cutOperands(Operation *op, const ShardingRule &rule,
                                                          ArrayRef<const Tensor *> operands) {
+  std::optional<Factors> factors = cutAsTheyAre(op, rule, operands);
+  return factors || !terms.takesParts() || rowFactor ? factors : relayOperands(op, rule, operands);
+}
+
+std::optional<Evaluator::Factors> Evaluator::cutAsTheyAre(Operation *op, const ShardingRule &rule,
+                                                          ArrayRef<const Tensor *> operands) {
   // Where the operands' digits cut each factor.
   std::vector<SmallVector<int64_t>> cuts(rule.factors.size());
   for (auto [i, tensor] : llvm::enumerate(rule.operands)) {
@@ -124,6 +131,68 @@ std::optional<Evaluator::Factors> Evaluator::cutOperands(Operation *op, const Sh
   return result;
 }
 
+std::optional<Evaluator::Factors> Evaluator::relayOperands(Operation *op, const ShardingRule &rule,
+                                                           ArrayRef<const Tensor *> operands) {
+  // The dimensions that are this factor alone.
+  auto isAlone = [&](const sharding::DimFactors &dim, FactorId factor) {
+    return llvm::all_of(dim,
+                        [&](FactorId own) { return own == factor || rule.factors[own].size == 1; });
+  };
+  auto forEach = [&](FactorId factor, auto visit) {
+    for (auto [i, tensor] : llvm::enumerate(rule.operands))
+      for (auto [dim, factors] : llvm::enumerate(tensor))
+        if (llvm::is_contained(factors, factor) && tensorOf(op->getOperand(i).getType()))
+          visit(i, dim, isAlone(factors, factor));
+  };
+  std::vector<Tensor> given;
+  for (const Tensor *operand : operands)
+    given.push_back(*operand);
+  for (FactorId factor = 0; factor < rule.factors.size(); ++factor) {
+    // Where all are cut, each part of the dimension may be cut in its own way.
+    std::map<int64_t, unsigned> cuts;
+    unsigned count = 0;
+    bool areAlone = true;
+    forEach(factor, [&](unsigned i, unsigned dim, bool isAlone) {
+      areAlone &= isAlone;
+      ++count;
+      for (const Digit &digit : digitsOf(given[i].dims[dim], terms.variables))
+        ++cuts[digit.stride];
+    });
+    SmallVector<int64_t> all, own;
+    for (auto [stride, times] : cuts) {
+      all.push_back(stride);
+      if (times == count)
+        own.push_back(stride);
+    }
+    int64_t size = rule.factors[factor].size;
+    if (!areAlone || chainOf(all, size))
+      continue;
+    own.push_back(size);
+    for (auto [low, high] : llvm::zip(ArrayRef(own), ArrayRef(own).drop_front())) {
+      SmallVector<int64_t> within;
+      for (int64_t stride : all)
+        if (stride >= low && stride < high && stride % low == 0)
+          within.push_back(stride / low);
+      if (high % low || chainOf(within, high / low))
+        continue;
+      forEach(factor, [&, low = low, high = high](unsigned i, unsigned dim, bool) {
+        SmallVector<Digit, 2> digits = digitsOf(given[i].dims[dim], terms.variables);
+        auto isBelow = [](int64_t stride) {
+          return [stride](const Digit &digit) { return digit.stride < stride; };
+        };
+        unsigned first = llvm::find_if(digits, isBelow(high)) - digits.begin();
+        unsigned last = llvm::find_if(digits, isBelow(low)) - digits.begin();
+        if (last - first > 1)
+          given[i] = relaid(terms, std::move(given[i]), dim, first, last);
+      });
+    }
+  }
+  SmallVector<const Tensor *> cut;
+  for (const Tensor &operand : given)
+    cut.push_back(&operand);
+  return cutAsTheyAre(op, rule, cut);
+}
+
 std::optional<Tensor> Evaluator::build(Operation *op, const ShardingRule &rule,
                                        const Factors &factors, unsigned result, Build build) {
   Tensor value;
@@ -180,6 +249,13 @@ std::optional<Tensor> Evaluator::build(Operation *op, const ShardingRule &rule,
   }
   auto make = [&](ArrayRef<Meaning> given) { return build(given, extent); };
   Meaning made = terms.takesPieces() ? byCase(operands, make) : make(operands);
+  // A sum in which infinities may meet is none of the reals.
+  if (Type element = tensorOf(op->getResult(result).getType()).getElementType();
+      !bound.empty() && isa<FloatType>(element)) {
+    Fractions fractions = fractionsOf(element);
+    if (takesOff(made, terms, fractions))
+      return std::nullopt;
+  }
   value.meaning = terms.scale(terms.sum(std::move(made), bound), scale);
   coarsen(terms, value);
   return value;
@@ -303,6 +379,20 @@ static bool takes(unsigned result, unsigned operand) {
   return (result == 0 && operand == 2) || (result == 1 && operand == 1);
 }
 
+/// Whether the op may make what is no finite number of such numbers. A limit that is infinite is
+/// reached by none, on the side where it limits nothing.
+static bool isUnbounded(Operation *op) {
+  return llvm::any_of(op->getAttrs(), [&](NamedAttribute attribute) {
+    auto real = dyn_cast<FloatAttr>(attribute.getValue());
+    if (!real || real.getValue().isFinite())
+      return false;
+    bool limitsNothing =
+        isa<aten::ClampOp>(op) && real.getValue().isInfinity() &&
+        attribute.getName() == (real.getValue().isNegative() ? StringRef("min") : StringRef("max"));
+    return !limitsNothing;
+  });
+}
+
 bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
                                std::vector<Tensor> &results) {
   ShardingRule rule = ruleOf(op);
@@ -346,11 +436,10 @@ bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
     core.key = keyOf(op, rule, i, isOfElement ? "reduction" : "");
     tag(op, core);
     tagOfRows(op, i, core);
-    core.isUnbounded = llvm::any_of(op->getAttrs(), [](NamedAttribute attribute) {
-      auto number = dyn_cast<FloatAttr>(attribute.getValue());
-      return number && !number.getValue().isFinite();
-    });
-    if (isa<aten::MaskedFillScalarOp>(op))
+    core.isInteger = isa<IntegerType>(type.getElementType());
+    core.isUnbounded = isUnbounded(op);
+    // Where -inf is written, other elements are as they were.
+    if (isa<aten::MaskedFillScalarOp, aten::ScatterValueOp>(op))
       if (auto filled = op->getAttrOfType<FloatAttr>("value"))
         core.isFromBelow = filled.getValue().isInfinity() && filled.getValue().isNegative();
     for (const sharding::LinearGroup &group : rule.linear) {

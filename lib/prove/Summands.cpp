@@ -287,6 +287,30 @@ Meaning Terms::makeAt(const Reference &reference) {
                ArrayRef(term.sizes).drop_front(term.numKept));
 }
 
+/// Makes the value of an op again that is taken at two places which depend on one digit: then it
+/// has fewer.
+bool Terms::remake(const Summand &summand, Meaning &result) {
+  const Term &term = terms[summand.reference.term];
+  SmallVector<Var> seen;
+  auto isAgain = [&](const Index &index) {
+    bool isAgain = llvm::any_of(index.getParts(), [&](const Index::Part &part) {
+      return llvm::is_contained(seen, part.var);
+    });
+    collectVars(index, seen);
+    return isAgain;
+  };
+  if (term.kind != Term::Kind::Op || llvm::none_of(summand.reference.indices, isAgain) ||
+      breaks(Lemma::MadeAgain))
+    return false;
+  for (Summand &part : makeAt(summand.reference)) {
+    part.coefficient *= summand.coefficient;
+    llvm::append_range(part.bound, summand.bound);
+    llvm::append_range(part.guards, summand.guards);
+    normalizeSummand(std::move(part), result);
+  }
+  return true;
+}
+
 /// The same, found once for all indices that differ only in their digits: many values of a deep
 /// program depend on one.
 Meaning Terms::partOfParts(const Reference &reference) {

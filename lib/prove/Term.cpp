@@ -86,7 +86,7 @@ Meaning Terms::position(const Index &index) {
 //===----------------------------------------------------------------------===//
 
 void Terms::mergeDigits(ArrayRef<Index *> indices, llvm::SmallVectorImpl<Var> &vars,
-                        llvm::DenseMap<Var, Index> &outer) {
+                        llvm::DenseMap<Var, Index> &outer, bool areOrdered) {
   for (Var var : vars)
     outer.try_emplace(var, Index::of(var));
   auto tryToMerge = [&](Var major, Var minor) {
@@ -104,7 +104,7 @@ void Terms::mergeDigits(ArrayRef<Index *> indices, llvm::SmallVectorImpl<Var> &v
     changes = false;
     for (unsigned i = 0; i < vars.size() && !changes; ++i)
       for (unsigned j = 0; j < vars.size() && !changes; ++j) {
-        if (i == j || !tryToMerge(vars[i], vars[j]))
+        if (i == j || (areOrdered && j != i + 1) || !tryToMerge(vars[i], vars[j]))
           continue;
         Var major = vars[i], minor = vars[j];
         Var merged = variables.make(variables.getSize(major) * variables.getSize(minor));
@@ -324,11 +324,12 @@ bool Terms::areEqual(const Meaning &left, const Meaning &right) {
   Meaning rest = flatten(std::move(difference));
   if (rest.empty() || late)
     return !late;
-  // What was put together before an op, and after it.
+  // What was put together before an op, and after it; and what is taken at places that depend on
+  // one another, once conditions say so.
   Meaning opened;
   bool isOpened = false;
   for (Summand &summand : rest)
-    if (sumByPart(summand, opened, /*anywhere=*/true))
+    if (sumByPart(summand, opened, /*anywhere=*/true) || remake(summand, opened))
       isOpened = true;
     else
       opened.push_back(std::move(summand));

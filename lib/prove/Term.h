@@ -19,6 +19,8 @@
 #include "lib/prove/Lemma.h"
 
 #include "mlir/Analysis/Presburger/Fraction.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -39,6 +41,13 @@ using TermId = unsigned;
 
 /// Stands for the size of a mesh axis that is `?`, which has any number of ranks.
 constexpr int64_t kOpenSize = (int64_t(1) << 31) - 1;
+
+/// Adds the digits of an index to those that are there.
+inline void collectVars(const Index &index, llvm::SmallVectorImpl<Var> &vars) {
+  for (const Index::Part &part : index.getParts())
+    if (!llvm::is_contained(vars, part.var))
+      vars.push_back(part.var);
+}
 
 /// `term` at an index for each of its digits.
 struct Reference {
@@ -131,6 +140,8 @@ struct Core {
   };
   Tag tag = Tag::None;
   int64_t number = 0;
+  /// Its value is an integer, and so finite, whatever its operands are.
+  bool isInteger = false;
   /// It may be infinite, or no number, where its operands are numbers.
   bool isUnbounded = false;
   /// Of these it is only -inf.
@@ -242,9 +253,10 @@ public:
   void nameRanks(llvm::ArrayRef<Var> digits) { ranks.assign(digits.begin(), digits.end()); }
 
   /// Merges digits among `vars` that all of `indices` use as one, and rewrites these; `outer` has
-  /// each digit that remains as a combination of those before.
+  /// each digit that remains as a combination of those before. `areOrdered`: the digits are those
+  /// of one number, major first, of which only neighbours are one digit.
   void mergeDigits(llvm::ArrayRef<Index *> indices, llvm::SmallVectorImpl<Var> &vars,
-                   llvm::DenseMap<Var, Index> &outer);
+                   llvm::DenseMap<Var, Index> &outer, bool areOrdered = false);
 
 private:
   /// They stay where they are.
@@ -286,6 +298,8 @@ private:
   };
   void settleDigits(Operands &operands, bool extends);
   std::vector<Operands> separateRanks(const Operands &given, llvm::ArrayRef<Var> read);
+  void visitElements(const Operands &given, llvm::function_ref<bool(Operands &)> visit);
+  void visitWholes(const Operands &given, llvm::function_ref<bool(Operands &)> visit);
   bool dropChoices(Summand &summand);
   bool chooseOnce(Summand &summand);
   bool pushInwards(const Summand &summand, Meaning &result);
@@ -294,6 +308,7 @@ private:
   bool isAsWide(const Index &index, int64_t size) const;
   bool isPartOfParts(const Reference &reference) const;
   Meaning makeAt(const Reference &reference);
+  bool remake(const Summand &summand, Meaning &result);
   Meaning partOfParts(const Reference &reference);
   /// What parts of terms are, by term and indices, at digits of their own.
   struct KnownPart {

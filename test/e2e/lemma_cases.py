@@ -257,6 +257,16 @@ def relaid_digits(f, axis, major, minor):
     f.give(f.aten("tanh", f.aten("select", y, dim=2, index=int(f.wrong))), on(axis))
 
 
+@lemma("read-in-order", ("dp", 2, 3, 2), ("tp", 3, 2, 4), ("cp", 2, 2, 3), ("one", 4, 3, 5), ("dp", 3, 5, 2))
+def read_in_order(f, axis, major, middle, minor):
+    """Each row is read as one number of three digits; wrong where two of them have changed places."""
+    x = f.argument((2 * MESH[axis], major * minor, middle), on(axis))
+    own = x.tensors[0].shape[0]
+    if f.wrong:
+        x = f.aten("permute", f.aten("view", x, size=[own, major, minor, middle]), dims=[0, 1, 3, 2])
+    f.give(f.aten("_softmax", f.aten("view", x, size=[own, major * minor * middle]), dim=1, half_to_float=False), on(axis))
+
+
 @lemma("slice", ("dp", (8, 4)), ("tp", (6, 5)), ("cp", (4, 7)), ("one", (1, 4)), ("tp", (3, 9)))
 def slices(f, axis, shape):
     x = f.argument(shape, on(axis))

@@ -8,8 +8,12 @@ from lemma_programs import MESH
 
 
 def choices(f, rows, experts, where=""):
-    """An expert for each row."""
+    """An expert for each row, by each op that chooses one."""
     scores = f.argument((rows, experts), where)
+    if experts % 2:
+        return f.aten("argmax", scores, dim=-1)
+    if experts % 4:
+        return f.aten("max_dim", scores, dim=1)[1]
     return f.aten("view", f.aten("topk", scores, k=1)[1], size=[-1])
 
 
@@ -114,6 +118,28 @@ def row_by_itself(f, rows, experts, width):
         return f.give(f.aten("tanh", x))
     order = f.aten("sort_stable", keys, stable=True)[1]
     f.give(put(f, f.aten("relu" if f.wrong else "tanh", f.aten("index", x, order)), order))
+
+
+WIDE = [("dp", 6, 4, 2), ("tp", 5, 3, 3), ("cp", 4, 2, 1), ("dp", 3, 5, 4), ("tp", 8, 6, 1)]
+
+
+@lemma("row-on-ranks", *WIDE)
+def row_on_ranks(f, axis, rows, experts, width):
+    """Ranks put together what they have of each row, add it up, and take their part again; wrong where each has put the
+    rows in an order of its own."""
+    ranks = MESH[axis]
+    keys, others = choices(f, rows, experts), choices(f, ranks * rows, experts, on(axis))
+    x = f.argument((rows, ranks * width), on(axis, 1))
+    if not f.local:
+        f.give(f.aten("tanh", x), on(axis, 1))
+        return f.give(f.aten("sum_dim_int_list", x, dim=[1], keepdim=True))
+    order = f.aten("sort_stable", others if f.wrong else keys, stable=True)[1]
+    sorted_rows = f.aten("index", x, order)
+    whole = f.aten("tanh", f.all_gather(sorted_rows, 1, axis))
+    part = f.aten("div_scalar", f.reduce_scatter(whole, 1, axis), other=float(ranks))
+    f.give(put(f, part, order), on(axis, 1))
+    total = f.all_reduce(f.aten("sum_dim_int_list", sorted_rows, dim=[1], keepdim=True), axis)
+    f.give(put(f, total, order))
 
 
 def ends_of(f, keys, experts):

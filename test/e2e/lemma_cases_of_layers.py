@@ -57,3 +57,25 @@ def own_places(f, axis, count, size, rows, columns):
     """Wrong where all parts are to be the first one."""
     is_first = f.name.startswith("wrong") and not f.local
     projection(f, axis, count, size, rows, columns, [0] * count if is_first else range(count))
+
+
+# An axis, how many values are stacked, how many heads each has, how wide these are, and how many rows there are.
+HEADS = [("dp", 3, 2, 4, 3), ("tp", 2, 3, 2, 5), ("cp", 3, 2, 2, 1), ("dp", 3, 4, 1, 2), ("tp", 4, 3, 1, 4)]
+
+
+@lemma("made-again", *HEADS)
+def biases(f, axis, count, heads, width, rows):
+    """Each row has a factor for each head. Of sums over rows of which ranks have some places, which begin inside of a head, what one
+    value has is taken; wrong where it is that of another value."""
+    values = []
+    for _ in range(count):
+        x, factors = f.argument((1, heads * width)), f.argument((rows, heads, 1))
+        x = f.aten("view", f.aten("expand", x, size=[rows, heads * width]), size=[rows, heads, width])
+        values.append(f.aten("mul", x, f.aten("expand", factors, size=[rows, heads, width])))
+    both = f.aten("view", f.aten("stack", *values, dim=1), size=[rows, count * heads * width])
+    if f.local:
+        both = f.aten("div_scalar", f.reduce_scatter(both, 1, axis), other=float(f.ranks(axis)))
+    total = f.aten("sum_dim_int_list", both, dim=[0], keepdim=True)
+    total = f.all_gather(total, 1, axis)
+    own = heads * width
+    f.give(f.aten("slice", total, dim=1, start=0 if f.wrong else own, end=own if f.wrong else 2 * own))

@@ -62,3 +62,13 @@ def columns_of_chunks(f, axis, own, width):
     both = f.aten("sub", x, y)
     chunks = [f.aten("tanh", f.aten("slice", both, dim=0, start=i * own, end=(i + 1) * own)) for i in range(2)]
     f.give(multiply_ring(f, axis, f.aten("cat", *(chunks[::-1] if f.wrong else chunks), dim=0), w, 2 * own, turns=False), on(axis, 1))
+
+
+@lemma("elements-alike", ("dp", 2, 3), ("tp", 4, 5), ("cp", 3, 2), ("one", 3, 4), ("dp", 1, 7))
+def element_of_a_row(f, axis, rows, width):
+    """What is made of the second element of each of two rows, of which ranks have terms; wrong where it is the first."""
+    x, y = f.argument((rows, width), f"{axis}=P"), f.argument((rows, width), f"{axis}=P")
+    if not f.local:
+        return f.give(f.aten("select", f.aten("tanh", f.aten("sub", x, y)), dim=1, index=1))
+    both = [f.aten("select", value, dim=1, index=int(not f.wrong)) for value in (x, y)]
+    f.give(f.aten("tanh", f.all_reduce(f.aten("sub", *both), axis)))

@@ -132,7 +132,8 @@ def safely(run):
 
 
 RUN = {
-    "topk": lambda x, k, dim=-1: tuple(torch.topk(x, k, dim)),
+    "topk": lambda x, k, dim=-1: tuple(torch.topk(x, k, dim)), "argmax": lambda x, dim: x.argmax(dim),
+    "max_dim": lambda x, dim: tuple(torch.max(x, dim)),
     "sort_stable": lambda x, stable, dim=-1: tuple(torch.sort(x, dim=dim, stable=stable)),
     "histc": lambda x, bins, max: torch.histc(x, bins, 0, max),
     "bincount": lambda x, minlength: torch.bincount(x, minlength=minlength),

@@ -17,6 +17,14 @@ def taken_off(f, x, most):
     return f.aten("sub", f.aten("add", x, most), most)
 
 
+def summed(f, op, *parts):
+    return f.aten("sum_dim_int_list", f.aten(op, *parts, dim=0), dim=[0])
+
+
+def limited(f, y, number):
+    return f.aten("masked_fill_scalar", y, f.aten("ge_scalar", y, other=0.0), value=number)
+
+
 def waves(f, y):
     return [f.aten("tanh", f.aten("mul_scalar", y, other=float(i))) for i in range(1, 80)]
 
@@ -38,15 +46,30 @@ WRONG = {
     "one by one": lambda f, x, y: f.aten("sub", taken_off(f, x, full(f)), f.aten("mul_scalar", full(f), other=0.5)),
     "of twice as much": lambda f, x, y: f.aten("sub", taken_off(f, f.aten("add", x, full(f)), full(f)), full(f)),
     "multiple": lambda f, x, y: taken_off(f, x, f.aten("mul", y, full(f))),
-    "filled in": lambda f, x, y: taken_off(
-        f, x, f.aten("masked_fill_scalar", y, f.aten("ge_scalar", y, other=0.0), value=INFINITY)
-    ),
+    "filled in": lambda f, x, y: taken_off(f, x, limited(f, y, INFINITY)),
     "chosen": lambda f, x, y: taken_off(f, x, f.aten("where", f.aten("ge_scalar", y, other=0.0), full(f), y)),
     "zero times": lambda f, x, y: f.aten("add", x, f.aten("mul", full(f), f.aten("sub", y, y))),
+    "limited by infinity": lambda f, x, y: taken_off(f, x, f.aten("clamp", y, min=INFINITY, max=INFINITY)),
+    "limited by less": lambda f, x, y: taken_off(f, x, f.aten("clamp", y, min=-INFINITY, max=-INFINITY)),
+    "stacked and summed": lambda f, x, y: f.aten("add", x, summed(f, "stack", full(f), f.aten("neg", full(f)))),
+    "put together and summed": lambda f, x, y: f.aten(
+        "add", x, summed(f, "cat", *(f.aten("unsqueeze", part, dim=0) for part in (full(f), f.aten("neg", full(f)))))
+    ),
+    "averaged": lambda f, x, y: f.aten(
+        "add", x, f.aten("mean_dim", f.aten("stack", full(f), f.aten("neg", full(f)), dim=2), dim=[2])
+    ),
     "times zero": lambda f, x, y: f.aten("add", x, f.aten("mul_scalar", full(f), other=0.0)),
 }  # fmt: skip
-# Large numbers are numbers.
-RIGHT = {"large": lambda f, x, y: taken_off(f, x, full(f, 2.0**70))}
+# Large numbers are numbers, limits that nothing reaches limit nothing, and integers are finite, whatever they are made of.
+RIGHT = {
+    "large": lambda f, x, y: taken_off(f, x, full(f, 2.0**70)),
+    "limited by nothing": lambda f, x, y: taken_off(f, x, f.aten("clamp", y, min=-INFINITY, max=INFINITY)),
+    "limited below": lambda f, x, y: taken_off(f, x, f.aten("clamp", y, min=0.0, max=INFINITY)),
+    "compared": lambda f, x, y: taken_off(f, x, f.aten("_to_copy", f.aten("ge_scalar", limited(f, y, INFINITY), other=0.5), dtype="f64")),
+    "places": lambda f, x, y: taken_off(
+        f, x, f.aten("unsqueeze", f.aten("_to_copy", f.aten("argmax", limited(f, y, INFINITY), dim=1), dtype="f64"), dim=1)
+    ),
+}
 
 
 @pytest.mark.parametrize("name", [*WRONG, *RIGHT])
@@ -65,10 +88,6 @@ def test_infinities_are_not_taken_off(build_dir, tmp_path, name):
     )
     assert made.returncode in (0, 2), made.stderr
     assert json.loads(made.stdout)["answer"] == ("unknown" if name in WRONG else "proved"), made.stdout
-
-
-def limited(f, y, number):
-    return f.aten("masked_fill_scalar", y, f.aten("ge_scalar", y, other=0.0), value=number)
 
 
 def in_order(f, x, y):

@@ -168,5 +168,5 @@ def test_the_checker_accepts_what_lemmas_prove(build_dir, cases, proved, tmp_pat
         else:
             numbers[made.returncode] += 1
     # The sum before a block, a minimum of what all have, counts and parts of sorted rows, and stacked values of which
-    # ranks have parts of other sizes (two) are not replayed.
-    assert numbers[0] >= 30 and numbers[1] <= 9, numbers
+    # ranks have parts of other sizes (three) are not replayed.
+    assert numbers[0] >= 30 and numbers[1] <= 10, numbers
