@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <queue>
 
 using namespace cleave::plan;
 namespace cost = cleave::cost;
@@ -35,14 +36,16 @@ BudgetBound::BudgetBound(const Space &space, const cost::Cluster &cluster, const
     stage.times = sum;
     stage.layers = double(end - begin);
     costs.stages.push_back(sum.getCost(shape.splitsBackward));
-    for (int64_t layer = begin; layer < end; ++layer) {
-      const RecomputeCurve *curve = curves.layers[size_t(layer)].get();
-      auto same = llvm::find_if(stage.curves, [&](auto &each) { return each.first == curve; });
-      if (same == stage.curves.end())
-        stage.curves.emplace_back(curve, 1);
-      else
-        same->second += 1;
-    }
+    for (auto [list, of] :
+         {std::pair(&curves.layers, &stage.kernels), {&curves.streams, &stage.streams}})
+      for (int64_t layer = begin; layer < end && !list->empty(); ++layer) {
+        const RecomputeCurve *curve = (*list)[size_t(layer)].get();
+        auto same = llvm::find_if(*of, [&](auto &each) { return each.first == curve; });
+        if (same == of->end())
+          of->emplace_back(curve, 1);
+        else
+          same->second += 1;
+      }
     stage.passedBytes = curves.passedBytes * (double(begin > 0) - double(end < layers));
     begin = end;
   }
@@ -50,14 +53,16 @@ BudgetBound::BudgetBound(const Space &space, const cost::Cluster &cluster, const
     prices.push_back(forEver);
     return;
   }
-  copySeconds = cost::timeOfHostCopy(cluster.device, 2);
-  for (double ratio = 1.0 / 64; ratio <= 16; ratio *= 2)
+  copySeconds = cost::timeOfHostCopy(cluster.device, 1);
+  // Where it is not known it has no end.
+  hostRoom = cluster.hostMemory > 0 ? cluster.hostMemory : forEver;
+  for (double ratio = 1.0 / 32; ratio <= 32; ratio *= 2)
     prices.push_back(ratio * copySeconds);
 }
 
-double BudgetBound::Stage::at(double price) const {
+double BudgetBound::Stage::at(Curves Stage::*curves, double price) const {
   double sum = price * passedBytes;
-  for (auto [curve, count] : curves)
+  for (auto [curve, count] : this->*curves)
     sum += count * curve->at(price);
   return sum;
 }
@@ -65,13 +70,20 @@ double BudgetBound::Stage::at(double price) const {
 /// Seconds that backwards of one microbatch recompute at the least, in stages whose saved bytes,
 /// times these weights, have `room` together; with what they offload at the highest price of a
 /// byte. No end where that is too little.
-double BudgetBound::leastRecomputed(llvm::ArrayRef<Weight> weights, double room,
-                                    double highestPrice) const {
+KernelTime BudgetBound::leastAt(llvm::ArrayRef<Weight> weights, double room,
+                                double highestPrice) const {
+  return {leastAt(weights, room, highestPrice, &Stage::kernels), 0,
+          curves.streams.empty() ? 0 : leastAt(weights, room, highestPrice, &Stage::streams)};
+}
+
+/// The same of kernels, or of a stream of communications.
+double BudgetBound::leastAt(llvm::ArrayRef<Weight> weights, double room, double highestPrice,
+                            Curves Stage::*curves) const {
   const bool offloads = !std::isinf(highestPrice);
   double least = 0, highest = 0;
   for (auto [stage, weight] : weights) {
     least += weight * stages[stage].passedBytes;
-    for (auto [curve, count] : stages[stage].curves) {
+    for (auto [curve, count] : stages[stage].*curves) {
       least += weight * count * curve->getLeastBytes();
       if (weight > 0)
         highest = std::max(highest, (offloads ? highestPrice : curve->getHighestPrice()) / weight);
@@ -89,7 +101,7 @@ double BudgetBound::leastRecomputed(llvm::ArrayRef<Weight> weights, double room,
     const double price = highest * std::exp2(logarithm);
     double sum = -price * room;
     for (auto [stage, weight] : weights)
-      sum += stages[stage].at(std::min(price * weight, highestPrice));
+      sum += stages[stage].at(curves, std::min(price * weight, highestPrice));
     return sum;
   };
   constexpr unsigned steps = 24;
@@ -114,11 +126,74 @@ double BudgetBound::leastRecomputed(llvm::ArrayRef<Weight> weights, double room,
   return most;
 }
 
-/// Kernels of the backwards of one microbatch in stages of a rank. Times of functions are norms,
-/// which are no less than that of their sums.
-double BudgetBound::timeKernels(llvm::ArrayRef<unsigned> list, double recomputed,
+static void raiseTo(KernelTime &time, const KernelTime &other) {
+  time.device = std::max(time.device, other.device);
+  time.stream = std::max(time.stream, other.stream);
+}
+
+void BudgetBound::Recomputation::raise(const Recomputation &other) {
+  for (auto [mine, others] : llvm::zip_equal(atPrice, other.atPrice))
+    raiseTo(mine, others);
+  raiseTo(always, other.always);
+}
+
+/// Whether nothing fits.
+bool BudgetBound::Recomputation::isTooLarge() const {
+  return std::isinf(always.device) || std::isinf(atPrice.front().device);
+}
+
+/// `hostRoom`: bytes beside `room` for what is offloaded.
+BudgetBound::Recomputation BudgetBound::leastRecomputed(llvm::ArrayRef<Weight> weights, double room,
+                                                        double hostRoom) const {
+  Recomputation least;
+  for (double price : prices)
+    least.atPrice.push_back(leastAt(weights, room, price));
+  if (copySeconds > 0 && !std::isinf(hostRoom))
+    least.always = leastAt(weights, room + hostRoom, forEver);
+  return least;
+}
+
+/// The least that `timeOf` says of any number of bytes that a microbatch offloads: of what it
+/// recomputes beside them, and of the bytes. The more there are, the longer copies take, and the
+/// less has to be recomputed: of a range of numbers the least bytes and the least that is
+/// recomputed are a bound.
+double BudgetBound::leastOffloading(const Recomputation &recomputed,
+                                    llvm::function_ref<double(KernelTime, double)> timeOf) const {
+  if (recomputed.isTooLarge())
+    return forEver;
+  if (copySeconds == 0)
+    return timeOf(recomputed.atPrice.front(), 0);
+  auto timeFrom = [&](double few, double many) {
+    KernelTime rest = recomputed.always;
+    for (auto [price, least] : llvm::zip_equal(prices, recomputed.atPrice))
+      raiseTo(rest, {least.device - price * many, 0, least.stream - price * many});
+    return timeOf(rest, few);
+  };
+  double enough = 0; // with which nothing else is recomputed
+  for (auto [price, least] : llvm::zip_equal(prices, recomputed.atPrice))
+    enough = std::max({enough, least.device / price, least.stream / price});
+  struct Range {
+    double bound, few, many;
+    bool operator>(const Range &other) const { return bound > other.bound; }
+  };
+  std::priority_queue<Range, std::vector<Range>, std::greater<>> ranges;
+  ranges.push({timeFrom(0, enough), 0, enough});
+  constexpr unsigned splits = 40;
+  for (unsigned split = 0; split < splits && enough > 0; ++split) {
+    const Range least = ranges.top();
+    ranges.pop();
+    const double middle = (least.few + least.many) / 2;
+    ranges.push({timeFrom(least.few, middle), least.few, middle});
+    ranges.push({timeFrom(middle, least.many), middle, least.many});
+  }
+  return ranges.top().bound;
+}
+
+/// Kernels of the backwards of one microbatch in stages of a rank, beside communications. Times of
+/// functions are norms, which are no less than that of their sums.
+double BudgetBound::timeKernels(llvm::ArrayRef<unsigned> list, KernelTime recomputed,
                                 const StageTable *table) const {
-  KernelTime sum{recomputed, 0}, sampled{recomputed, 0};
+  KernelTime sum = recomputed, sampled = recomputed;
   for (unsigned stage : list) {
     sum += stages[stage].times.backward.kernels;
     if (table)
@@ -163,18 +238,21 @@ double BudgetBound::boundAll(double room) const {
     forwards += cost.forward;
     kernels += stage.times.all;
   }
-  auto timeWith = [&](double recomputed) {
+  // A function ends when all of its copies have.
+  auto timeWith = [&](KernelTime recomputed, double offloaded) {
     KernelTime sum = kernels;
-    sum.device += recomputed;
-    return microbatches / ranks * std::max(sum.seconds(), forwards + timeKernels(all, recomputed));
+    sum += recomputed;
+    const double copies = offloaded * copySeconds;
+    return microbatches / ranks *
+           std::max(sum.seconds(),
+                    std::max(forwards, copies) + std::max(timeKernels(all, recomputed), copies));
   };
   // Each stage keeps one microbatch when the last stage's first forward ends.
   std::vector<Weight> once, resident(stages.size());
   for (unsigned stage : all)
     once.push_back({stage, 1});
-  std::vector<double> always;
-  for (double price : prices)
-    always.push_back(leastRecomputed(once, room, price));
+  const double hostRoom = ranks * this->hostRoom;
+  const Recomputation always = leastRecomputed(once, room, hostRoom);
   // Bytes times seconds for which they are there, as in boundResidence.
   double later = 0;
   for (unsigned stage : llvm::reverse(all)) {
@@ -184,21 +262,12 @@ double BudgetBound::boundAll(double room) const {
     later += cost.forward + gradients;
   }
   auto timeIn = [&](double step) {
-    double most = 0;
-    for (auto [price, least] : llvm::zip_equal(prices, always)) {
-      double recomputed =
-          std::max(least, leastRecomputed(resident, step * room / microbatches, price));
-      // What a step's copies may offload of a microbatch on all ranks.
-      if (copySeconds > 0)
-        recomputed -= price * ranks * step / (microbatches * copySeconds);
-      most = std::max(most, recomputed);
-    }
-    return timeWith(most);
+    const double times = step / microbatches;
+    Recomputation recomputed = leastRecomputed(resident, times * room, times * hostRoom);
+    recomputed.raise(always);
+    return leastOffloading(recomputed, timeWith);
   };
-  double low = base;
-  if (copySeconds == 0)
-    low = std::max(low, timeWith(always.front()));
-  return finish(findStep(low, timeIn));
+  return finish(findStep(std::max(base, leastOffloading(always, timeWith)), timeIn));
 }
 
 /// Of each stage of a rank, how many microbatches keep what they save, and bytes that others hold
@@ -324,36 +393,26 @@ double BudgetBound::boundSchedule(const std::string &name, const StageTable &tab
     // All backwards come after the first: what ran before that is over by then.
     const double start = std::max(starts[rank], 0.0) + timeLateForwards(*order, rank, known);
     const double after = timeAfterPasses(known, *order, rank);
-    auto timeWith = [&](double recomputed) {
+    auto timeWith = [&](KernelTime recomputed, double offloaded) {
       KernelTime all = kernels;
-      all.device += recomputed;
-      const double backwards = std::max(gradients, timeKernels(list, recomputed, &table));
+      all += recomputed;
+      const double copies = offloaded * copySeconds;
+      const double backwards = std::max({gradients, timeKernels(list, recomputed, &table), copies});
       return after + std::max(known.of(0).unshard +
-                                  microbatches * std::max(all.seconds(), forwards + backwards),
+                                  microbatches * std::max(all.seconds(),
+                                                          std::max(forwards, copies) + backwards),
                               start + microbatches * backwards);
     };
-    std::vector<double> recomputed;
-    for (double price : prices) {
-      double &most = recomputed.emplace_back(0);
-      for (const Resident &each : resident)
-        most = std::max(most, leastRecomputed(each.saved, room - each.heldBytes, price));
-      if (std::isinf(most))
-        return forEver;
-    }
-    if (copySeconds == 0) {
-      least = std::max(least, timeWith(recomputed.front()));
-    } else {
-      // In a longer step more can be copied.
-      least = findStep(std::max(least, timeWith(0)), [&](double step) {
-        double most = 0;
-        for (auto [price, each] : llvm::zip_equal(prices, recomputed))
-          most = std::max(most, each - price * step / (microbatches * copySeconds));
-        return timeWith(most);
-      });
-    }
+    Recomputation recomputed;
+    recomputed.atPrice.resize(prices.size());
+    for (const Resident &each : resident)
+      recomputed.raise(leastRecomputed(each.saved, room - each.heldBytes, hostRoom));
+    least = std::max(least, leastOffloading(recomputed, timeWith));
+    if (std::isinf(least))
+      return forEver;
     if (isKnown)
       known.stages[list.front()].backward =
-          std::max(gradients, timeKernels(list, recomputed.front(), &table));
+          std::max(gradients, timeKernels(list, recomputed.atPrice.front(), &table));
   }
   if (isKnown)
     least = std::max(least, llvm::cantFail(boundOrder(known, *order)));

@@ -16,8 +16,11 @@ namespace cleave::plan {
 
 /// What recomputation and saved bytes of one microbatch cost together, by layer.
 struct LayerCurves {
-  /// Each counts what its own ops make. Equal layers share one.
-  std::vector<std::shared_ptr<const RecomputeCurve>> layers;
+  using List = std::vector<std::shared_ptr<const RecomputeCurve>>;
+  /// Each counts what its own ops make. Equal layers share one. `layers` is of kernels, and of
+  /// communications as far as kernels take longer beside them; `streams` of communications, and of
+  /// as much of the kernels: empty where nothing is sent.
+  List layers, streams;
   /// Bytes that each layer but the last passes on, and that the next one's backward needs, whatever
   /// it recomputes. A stage that begins with a layer saves them, one that ends with it need not.
   double passedBytes = 0;
@@ -27,7 +30,7 @@ struct LayerCurves {
 class BudgetBound {
 public:
   /// `times`: what the layers take that recompute nothing. `offloads`: whether saved values may
-  /// wait in the host's memory, which has room for all.
+  /// wait in the host's memory.
   BudgetBound(const Space &space, const cost::Cluster &cluster, const Shape &shape,
               const LayerTimes &times, LayerCurves curves, bool offloads = false);
 
@@ -39,22 +42,39 @@ public:
   double boundSchedule(const std::string &schedule, const StageTable &table, double memory) const;
 
 private:
+  /// Those of some layers, and how many have it.
+  using Curves = std::vector<std::pair<const RecomputeCurve *, double>>;
   struct Stage {
     StageTimes times;
     double layers = 0;
-    /// Those of its layers, and how many have it.
-    std::vector<std::pair<const RecomputeCurve *, double>> curves;
+    /// Of LayerCurves::layers and LayerCurves::streams.
+    Curves kernels, streams;
     /// Beyond what its layers count: saved bytes of its first one, but not of the next stage's.
     double passedBytes = 0;
 
     /// What it recomputes and saves costs at least, in seconds.
-    double at(double price) const;
+    double at(Curves Stage::*curves, double price) const;
   };
   /// A stage, and how often what it saves of a microbatch counts.
   using Weight = std::pair<unsigned, double>;
-  double leastRecomputed(llvm::ArrayRef<Weight> weights, double room, double highestPrice) const;
+  KernelTime leastAt(llvm::ArrayRef<Weight> weights, double room, double highestPrice) const;
+  double leastAt(llvm::ArrayRef<Weight> weights, double room, double highestPrice,
+                 Curves Stage::*curves) const;
+  /// Seconds that are recomputed of a microbatch at the least.
+  struct Recomputation {
+    /// By the highest price of a byte; what is offloaded at that counts.
+    std::vector<KernelTime> atPrice;
+    /// However much is offloaded, since the host's memory has an end.
+    KernelTime always;
+
+    void raise(const Recomputation &other);
+    bool isTooLarge() const;
+  };
+  Recomputation leastRecomputed(llvm::ArrayRef<Weight> weights, double room, double hostRoom) const;
+  double leastOffloading(const Recomputation &recomputed,
+                         llvm::function_ref<double(KernelTime, double)> timeOf) const;
   double findStep(double low, llvm::function_ref<double(double)> timeIn) const;
-  double timeKernels(llvm::ArrayRef<unsigned> list, double recomputed,
+  double timeKernels(llvm::ArrayRef<unsigned> list, KernelTime recomputed,
                      const StageTable *table = nullptr) const;
   simulate::CostTable mergeCosts(const simulate::CostTable &samples) const;
   /// What microbatches of a rank keep at a point of its list.
@@ -74,7 +94,8 @@ private:
   /// A saved byte costs no more than one of these, for which it may as well be offloaded: of all of
   /// them the bound holds. No end where nothing is offloaded.
   std::vector<double> prices;
-  double copySeconds = 0; ///< of a byte that is offloaded, out and back
+  double copySeconds = 0; ///< of a byte that is offloaded, out or back
+  double hostRoom = 0;    ///< bytes of a rank in the host's memory
   std::vector<Stage> stages;
   simulate::CostTable costs; ///< seconds
 };

@@ -16,9 +16,10 @@ namespace {
 /// What is on the source's side is in the backward: a value, or an op that it recomputes.
 class PricedNetwork {
 public:
-  explicit PricedNetwork(const RecomputeGraph &graph) : graph(graph) {
+  PricedNetwork(const RecomputeGraph &graph, RecomputeWeights weights)
+      : graph(graph), weights(weights) {
     for (const RecomputeGraph::Op &op : graph.ops)
-      seconds += op.seconds;
+      seconds += timeOf(op);
     for (const RecomputeGraph::Value &value : graph.values)
       bytes += value.bytes;
   }
@@ -45,7 +46,7 @@ public:
     }
     for (auto [number, op] : llvm::enumerate(graph.ops)) {
       const auto node = firstOp + Network::Node(number);
-      network.addEdge(node, sink, widthOf(time * op.seconds));
+      network.addEdge(node, sink, widthOf(time * timeOf(op)));
       for (unsigned operand : op.operands)
         network.addEdge(node, Network::Node(2 + operand), Network::kUnlimited);
     }
@@ -57,14 +58,19 @@ public:
   double getMiddlePrice() const { return bytes > 0 ? seconds / bytes : 0; }
 
 private:
+  double timeOf(const RecomputeGraph::Op &op) const {
+    return weights.kernels * op.seconds + weights.sent * op.sent;
+  }
+
   const RecomputeGraph &graph;
+  RecomputeWeights weights;
   double seconds = 0, bytes = 0;
 };
 } // namespace
 
-RecomputeCurve::RecomputeCurve(const RecomputeGraph &graph) {
+RecomputeCurve::RecomputeCurve(const RecomputeGraph &graph, RecomputeWeights weights) {
   constexpr double ratio = 1.25, farthest = 256;
-  const PricedNetwork network(graph);
+  const PricedNetwork network(graph, weights);
   const double middle = network.getMiddlePrice();
   leastBytes = network.cut(/*time=*/0, /*price=*/1);
   if (middle == 0)

@@ -21,8 +21,8 @@ namespace cleave::plan {
 struct RecomputeGraph {
   static constexpr unsigned none = ~0u;
   struct Op {
-    /// Of recomputing it.
-    double seconds = 0;
+    /// Of recomputing it: of kernels, and of communications.
+    double seconds = 0, sent = 0;
     /// Values; what is there anyway is not among them.
     llvm::SmallVector<unsigned, 4> operands;
   };
@@ -37,13 +37,18 @@ struct RecomputeGraph {
   std::vector<Value> values;
 };
 
+/// How much a second of what is recomputed counts.
+struct RecomputeWeights {
+  double kernels = 1, sent = 0;
+};
+
 /// By the price of a byte, in seconds: a lower bound of the seconds of what is recomputed, plus
 /// the price of what is saved. Concave.
 class RecomputeCurve {
 public:
   /// Nothing is needed.
   RecomputeCurve() = default;
-  explicit RecomputeCurve(const RecomputeGraph &graph);
+  explicit RecomputeCurve(const RecomputeGraph &graph, RecomputeWeights weights = {});
   /// At each price no more than any of them.
   static RecomputeCurve leastOf(llvm::ArrayRef<const RecomputeCurve *> curves);
 

@@ -76,9 +76,7 @@ std::vector<StageSample> cleave::plan::describeStreams(const cost::Cluster &clus
   return samples;
 }
 
-/// Times by which those of several ops are as long as that of one with all of their bytes, and no
-/// longer than they are: nothing takes time to begin.
-static cost::Cluster makeLinear(cost::Cluster cluster) {
+cost::Cluster cleave::plan::makeLinear(cost::Cluster cluster) {
   cluster.device.kernelSeconds = cluster.device.hostSeconds = 0;
   cluster.firstSlots = false;
   for (cost::Level &level : cluster.levels)

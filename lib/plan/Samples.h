@@ -36,6 +36,10 @@ struct KernelTime {
   double seconds() const { return cost::timeOfLaunched(std::max(device, stream), host); }
 };
 
+/// Times by which those of several ops are as long as that of one with all of their bytes, and no
+/// longer than they are: nothing takes time to begin.
+cost::Cluster makeLinear(cost::Cluster cluster);
+
 /// What a stage of a pipeline takes in a microbatch, and what it holds. `device` of a pass counts
 /// its kernels and what it waits for communication.
 struct StageSample {

@@ -202,7 +202,6 @@ private:
   void checkBudget(const Candidate &candidate, const simulate::ProgramWork &work);
   void checkBudgetStages(llvm::StringRef name, const Shape &shape, const StageSamples &samples,
                          const simulate::ProgramWork &work);
-  double boundBudgets();
   std::vector<std::pair<const Entry *, Shape>> listCutsOfBudgets();
   std::vector<std::pair<double, Plan>> listBudgets();
   bool isKnown(const Plan &plan) const;

@@ -1,10 +1,10 @@
 // What a search knows of plans whose backwards recompute whatever serves them.
-#include "lib/plan/SearchEntry.h"
+#include "lib/plan/BudgetQueue.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
-#include <queue>
+#include <set>
 
 using namespace cleave::plan;
 
@@ -121,70 +121,60 @@ void Search::checkBudgetStages(llvm::StringRef name, const Shape &shape,
   }
 }
 
-/// Cuts by their bounds, the least first.
-class Search::BudgetQueue {
-public:
-  explicit BudgetQueue(Search &search) : search(search) {
-    for (Entry &entry : search.entries)
-      for (const Work &work : entry.works)
-        if (work.shape.recompute == Recompute::None && entry.report.kind != LayoutReport::TooLarge)
-          push({search.boundBudget(entry, work.shape), Step::Stages, &entry, work.shape});
-  }
+Search::BudgetQueue::BudgetQueue(Search &search) : search(search) {
+  for (Entry &entry : search.entries)
+    for (const Work &work : entry.works)
+      if (work.shape.recompute == Recompute::None && entry.report.kind != LayoutReport::TooLarge)
+        push({search.boundBudget(entry, work.shape), Step::Stages, &entry, work.shape});
+}
 
-  /// Until all that is known of the cut with the least bound is in it, or the time is over.
-  double run() {
-    while (!items.empty() && !search.isOver()) {
-      Item item = items.top();
-      if (item.next == Step::None)
-        break;
-      items.pop();
+double Search::BudgetQueue::run() {
+  while (!items.empty() && !search.isOver()) {
+    Item item = items.top();
+    if (item.next == Step::None || item.bound >= search.best)
+      break;
+    items.pop();
+    push(raise(item));
+  }
+  return items.empty() ? search.best : std::min(search.best, items.top().bound);
+}
+
+void Search::BudgetQueue::open(size_t count, double end) {
+  std::vector<Item> known;
+  std::set<const Entry *> layouts;
+  while (!items.empty() && layouts.size() < count && !search.isOver() && search.now() < end) {
+    Item item = items.top();
+    items.pop();
+    if (item.next != Step::None) {
       push(raise(item));
+      continue;
     }
-    return items.empty() ? search.best : std::min(search.best, items.top().bound);
+    layouts.insert(item.entry);
+    known.push_back(std::move(item));
   }
+  llvm::for_each(known, [&](const Item &item) { push(item); });
+}
 
-private:
-  /// What a bound is raised by next.
-  enum class Step { Stages, Schedules, Own, None };
-  struct Item {
-    double bound;
-    Step next;
-    Entry *entry;
-    Shape shape;
+void Search::BudgetQueue::push(const Item &item) {
+  if (item.bound < search.best)
+    items.push(item);
+}
 
-    bool operator>(const Item &other) const { return bound > other.bound; }
-  };
-
-  /// What is no faster than the best does not count.
-  void push(const Item &item) {
-    if (item.bound < search.best)
-      items.push(item);
-  }
-
-  Item raise(Item item) {
-    if (item.next == Step::Own && !search.open(*item.entry)) {
-      item.bound = std::numeric_limits<double>::infinity(); // a pass refuses
-      return item;
-    }
-    if (item.next != Step::Schedules)
-      item.bound = std::max(
-          item.bound, search.boundBudgetStages(*item.entry, item.shape, search.options.offloads));
-    if (item.next != Step::Stages) {
-      std::vector<double> bounds =
-          search.boundBudgetSchedules(*item.entry, item.shape, search.options.offloads);
-      if (!bounds.empty())
-        item.bound = std::max(item.bound, *std::min_element(bounds.begin(), bounds.end()));
-    }
-    const bool wasOwn =
-        item.next == Step::Own || (item.next == Step::Schedules && item.entry->times);
-    item.next = wasOwn ? Step::None : Step(unsigned(item.next) + 1);
+Search::BudgetQueue::Item Search::BudgetQueue::raise(Item item) {
+  if (item.next == Step::Own && !search.open(*item.entry)) {
+    item.bound = std::numeric_limits<double>::infinity(); // a pass refuses
     return item;
   }
-
-  Search &search;
-  std::priority_queue<Item, std::vector<Item>, std::greater<>> items;
-};
-
-double Search::boundBudgets() {
-  return BudgetQueue(*this).run();
+  if (item.next != Step::Schedules)
+    item.bound = std::max(
+        item.bound, search.boundBudgetStages(*item.entry, item.shape, search.options.offloads));
+  if (item.next != Step::Stages) {
+    std::vector<double> bounds =
+        search.boundBudgetSchedules(*item.entry, item.shape, search.options.offloads);
+    if (!bounds.empty())
+      item.bound = std::max(item.bound, *std::min_element(bounds.begin(), bounds.end()));
+  }
+  const bool wasOwn = item.next == Step::Own || (item.next == Step::Schedules && item.entry->times);
+  item.next = wasOwn ? Step::None : Step(unsigned(item.next) + 1);
+  return item;
 }

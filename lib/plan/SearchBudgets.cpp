@@ -2,7 +2,7 @@
 // depends on the schedule and on the rank's place, so that each is carried out with all of its
 // layers: few can be. They are looked at after the space, where most was learnt of cuts and
 // schedules.
-#include "lib/plan/SearchEntry.h"
+#include "lib/plan/BudgetQueue.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -197,15 +197,23 @@ bool Search::triesBudgets() const {
 }
 
 /// After the space was searched: what is faster where ranks differ in what they recompute. Some of
-/// the time that is left is for the bound.
+/// the time that is left is for the bound, and some for layouts that the search left out, since
+/// there ranks that recompute alike are slow.
 void Search::searchBudgets() {
   if (!triesBudgets())
     return;
-  constexpr double part = 0.7;
+  constexpr double part = 0.7, ofLayouts = 0.25;
+  constexpr size_t mostLayouts = 8;
   keepsTime = false;
   if (options.mustOffload)
     best = forEver; // of those that do
-  const double end = options.timer ? now() + part * (options.timer->getLimit() - now()) : forEver;
+  auto after = [&](double part) {
+    return options.timer ? now() + part * (options.timer->getLimit() - now()) : forEver;
+  };
+  const double end = after(part);
+  BudgetQueue queue(*this);
+  if (options.mustOffload || bestPlan.shape.recompute != Recompute::None)
+    queue.open(mostLayouts, after(ofLayouts));
   constexpr double ofMisfits = 1.5;
   std::vector<std::pair<double, Plan>> plans = listBudgets();
   std::map<std::pair<std::string, bool>, double> ratios;
@@ -221,7 +229,7 @@ void Search::searchBudgets() {
       known->second = std::min(known->second, ratio);
   }
   if (result.numBudgets > 0)
-    result.budgetBound = boundBudgets();
+    result.budgetBound = queue.run();
   if (!options.mustOffload)
     return;
   const size_t all = result.candidates.size();

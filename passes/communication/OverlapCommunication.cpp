@@ -29,6 +29,12 @@ struct OverlapCommunication : communication::impl::OverlapCommunicationBase<Over
     size_t start, wait;
   };
 
+  /// What is in flight from its start to its wait.
+  struct Flight {
+    size_t start, wait;
+    int64_t bytes;
+  };
+
   LogicalResult initialize(MLIRContext *context) override {
     if (maxInFlightMb > 0 && maxInFlightMb < 1e9)
       return success();
@@ -76,13 +82,14 @@ struct OverlapCommunication : communication::impl::OverlapCommunicationBase<Over
     using Awaited = std::pair<size_t, int64_t>;
     std::priority_queue<Awaited, std::vector<Awaited>, std::greater<>> inFlight;
     int64_t bytesInFlight = 0;
-    // No start moves before this position.
-    size_t barrier = 0;
+    SmallVector<Flight> flights;
+    // No start moves before this position; of what communicates arguments alone, before this one.
+    size_t barrier = 0, ahead = 0;
     for (Operation *op : ops) {
       size_t here = positions[op];
       if (!isSplittable(op)) {
         if (!isMemoryEffectFree(op) && !train::affectsOnlyBuckets(op))
-          barrier = here + 1;
+          barrier = ahead = here + 1;
         continue;
       }
       size_t start = std::max(barrier, earliestStart(op, positions));
@@ -90,6 +97,10 @@ struct OverlapCommunication : communication::impl::OverlapCommunicationBase<Over
       int64_t bytes = 0;
       for (Type type : op->getResultTypes())
         bytes += memory::getByteSize(type);
+      const bool isAhead =
+          argumentsAhead && llvm::all_of(op->getOperands(), llvm::IsaPred<BlockArgument>);
+      if (isAhead)
+        start = ahead = startAhead(flights, ahead, here, limit - bytes);
       // What is awaited before the start is no longer in flight.
       auto retire = [&] {
         while (!inFlight.empty() && inFlight.top().first <= start) {
@@ -98,18 +109,41 @@ struct OverlapCommunication : communication::impl::OverlapCommunicationBase<Over
         }
       };
       retire();
-      while (start < here && !inFlight.empty() && bytesInFlight + bytes > limit) {
+      while (!isAhead && start < here && !inFlight.empty() && bytesInFlight + bytes > limit) {
         start = std::min(here, inFlight.top().first);
         retire();
       }
-      barrier = start;
+      barrier = std::max(barrier, isAhead ? 0 : start);
       if (start == here && wait == here + 1)
         continue;
       inFlight.push({wait, bytes});
       bytesInFlight += bytes;
+      flights.push_back({start, wait, bytes});
       splits.push_back({op, start, wait});
     }
     return splits;
+  }
+
+  /// The earliest start from `first` on, of a communication at `here`, with which no more than
+  /// `room` other bytes are in flight, as long as there are any.
+  static size_t startAhead(ArrayRef<Flight> flights, size_t first, size_t here, int64_t room) {
+    // Backwards: what is awaited at a position is in flight before it.
+    SmallVector<std::pair<size_t, int64_t>> changes;
+    for (const Flight &flight : flights)
+      if (flight.wait > first && flight.start < here) {
+        changes.push_back({std::min(flight.wait, here), flight.bytes});
+        changes.push_back({std::max(flight.start, first), -flight.bytes});
+      }
+    llvm::sort(changes, [](auto &a, auto &b) { return a.first > b.first; });
+    int64_t bytes = 0;
+    size_t end = here;
+    for (auto [position, change] : changes) {
+      if (position < end && bytes > std::max<int64_t>(room, 0))
+        return end;
+      end = position;
+      bytes += change;
+    }
+    return first;
   }
 
   static bool isSplittable(Operation *op) {

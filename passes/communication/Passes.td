@@ -11,8 +11,9 @@ def OverlapCommunication : Pass<"overlap-communication", "::mlir::func::FuncOp">
     Splits each communication into a start, as soon as its operands are available, and a wait, before
     the first use of its result, so that the compute in between overlaps it. Only starts move:
     compute keeps its order, and so do communications among themselves (all ranks run the same
-    function, so they agree on the order). Nothing moves across a send, a receive or a barrier. A
-    communication that consumes the result of another is not moved.
+    function, so they agree on the order). With `arguments-ahead`, what communicates arguments alone may
+    start before others. Nothing moves across a send, a receive or a barrier. A communication that
+    consumes the result of another is not moved.
 
     An earlier start keeps its result's memory live for longer: results in flight at any time take
     at most `max-in-flight-mb`, except a single larger one. A communication with nothing to overlap is
@@ -33,7 +34,8 @@ def OverlapCommunication : Pass<"overlap-communication", "::mlir::func::FuncOp">
     ```
   }];
   let options = [
-    Option<"maxInFlightMb", "max-in-flight-mb", "double", "256", "maximum size in MiB of results in flight">
+    Option<"maxInFlightMb", "max-in-flight-mb", "double", "256", "maximum size in MiB of results in flight">,
+    Option<"argumentsAhead", "arguments-ahead", "bool", "false", "what communicates arguments alone, such as shards of parameters, may start before communications that come earlier">
   ];
   let statistics = [
     Statistic<"numOverlapped", "communications overlapped", "communications split into start and wait">

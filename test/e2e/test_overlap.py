@@ -24,7 +24,7 @@ def random_program(generator, length):
     over = 'over @mesh ["dp"]'
     for i in range(length):
         a, b = (generator.choice(values[-6:]) for _ in range(2))
-        kind = generator.choice(["add", "cos", "sum", "max", "gather", "scatter"])
+        kind = generator.choice(["add", "cos", "sum", "max", "gather", "scatter", "shard"])
         if kind == "add":
             lines.append(f"%m{i} = aten.add({a}, {b}) : ({whole}, {whole}) -> {whole}")
         elif kind == "cos":
@@ -35,6 +35,8 @@ def random_program(generator, length):
         elif kind == "max":
             lines.append(f"%p{i} = dist.reinterpret {a} : {whole} -> {varying}")
             lines.append(f"%m{i} = dist.all_reduce max(%p{i}) {over} : {varying} -> {whole}")
+        elif kind == "shard":
+            lines.append(f"%m{i} = dist.all_gather(%s) dim 0 {over} : {shard} -> {whole}")
         elif kind == "gather":
             lines.append(f"%p{i} = dist.convert {a} : {whole} -> {shard}")
             lines.append(f"%m{i} = dist.all_gather(%p{i}) dim 0 {over} : {shard} -> {whole}")
@@ -52,7 +54,8 @@ def random_program(generator, length):
     return f"""
 module @overlap {{
   dist.mesh @mesh ["dp" = 2]
-  func.func @microbatch(%w: {whole} {{{ROLE}<parameter "w">}}, %x: {whole} {{{ROLE}<input "x">}})
+  func.func @microbatch(%w: {whole} {{{ROLE}<parameter "w">}}, %s: {shard} {{{ROLE}<parameter "s">}},
+      %x: {whole} {{{ROLE}<input "x">}})
       -> ({results}) attributes {{train.phase = #train.phase<microbatch>}} {{
     {body}
     return {", ".join(outputs)} : {whole}, {whole}, {whole}
@@ -61,19 +64,20 @@ module @overlap {{
 """
 
 
+@pytest.mark.parametrize("ahead", ["false", "true"])
 @pytest.mark.parametrize("bound", ["256", "0.0002"])
-def test_overlapped_programs_compute_the_same(build_dir, tmp_path, bound):
+def test_overlapped_programs_compute_the_same(build_dir, tmp_path, bound, ahead):
     generator = random.Random(seed())
     torch.manual_seed(seed())
     program, overlapped = tmp_path / "a.mlir", tmp_path / "b.mlir"
     program.write_text(random_program(generator, 120))
     subprocess.run(
         [build_dir / "bin" / "cleave-opt", program, "-o", overlapped,
-         f"--overlap-communication=max-in-flight-mb={bound}"],
+         f"--overlap-communication=max-in-flight-mb={bound} arguments-ahead={ahead}"],
         check=True,
     )  # fmt: skip
     assert overlapped.read_text().count("dist.wait") > 10
-    save_file({"w": torch.randn(8, 4)}, tmp_path / "weights.safetensors")
+    save_file({"w": torch.randn(8, 4), "s": torch.randn(8, 4)}, tmp_path / "weights.safetensors")
     save_file({"x": torch.randn(8, 4)}, tmp_path / "inputs.safetensors")
     result = run(
         build_dir, overlapped, "--against", program, "--ranks", 2, "--ranks-as", "threads",

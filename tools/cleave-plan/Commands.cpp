@@ -4,6 +4,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <cmath>
+
 using namespace cleave;
 using namespace cleave::plan;
 
@@ -113,6 +115,33 @@ static std::string describeRecompute(const Plan &plan, const cost::Cluster &clus
   return budget;
 }
 
+/// Mebibytes, as --overlap-communication has it by itself.
+static constexpr int64_t usualInFlight = 256;
+
+/// Whether parameters are gathered in each microbatch, and layers communicate nothing else. Others'
+/// communications, which kernels wait for, would come behind gathers that are ahead.
+static bool gathersAhead(const Layout &layout, const Source &source) {
+  return layout.sharding == Sharding::Fsdp && layout.tensor == 1 && layout.context == 1 &&
+         source.facts.experts == 1;
+}
+
+int64_t plan::getMaxInFlight(const Layout &layout, const Source &source) {
+  if (!gathersAhead(layout, source))
+    return usualInFlight;
+  constexpr double spare = 1.1, mebibyte = 1 << 20;
+  return std::max(usualInFlight, int64_t(std::ceil(spare * source.largestParameter / mebibyte)));
+}
+
+/// Gathers of parameters start before gradients are scattered.
+static std::string describeOverlap(const Layout &layout, const Source &source) {
+  if (!gathersAhead(layout, source))
+    return "";
+  std::string options = "arguments-ahead=true";
+  if (int64_t most = getMaxInFlight(layout, source); most > usualInFlight)
+    options += llvm::formatv(" max-in-flight-mb={0}", most);
+  return options;
+}
+
 std::vector<PassCall> plan::listStaging(const Plan &plan, const Source &source,
                                         const cost::Cluster &cluster, llvm::ArrayRef<int64_t> cuts,
                                         bool isForAny) {
@@ -140,7 +169,7 @@ std::vector<PassCall> plan::listStaging(const Plan &plan, const Source &source,
   if (isFsdpOnce && !isFirst)
     passes.push_back(splitFsdp);
   passes.push_back({"bucket-gradients", ""});
-  passes.push_back({"overlap-communication", ""});
+  passes.push_back({"overlap-communication", describeOverlap(shape.layout, source)});
   return passes;
 }
 

@@ -25,8 +25,8 @@ llvm::DenseSet<Value> plan::listParameters(func::FuncOp function) {
   return parameters;
 }
 
-std::vector<std::pair<Operation *, cost::OpWork>> plan::listWork(func::FuncOp microbatch,
-                                                                 bool isGlobal, bool isCut) {
+std::vector<std::pair<Operation *, cost::OpWork>>
+plan::listWork(func::FuncOp microbatch, bool isGlobal, bool isCut, bool hasCopies) {
   llvm::DenseSet<Value> constant = listParameters(microbatch);
   std::vector<std::pair<Operation *, cost::OpWork>> works;
   for (Operation &op : microbatch.front().without_terminator()) {
@@ -37,7 +37,7 @@ std::vector<std::pair<Operation *, cost::OpWork>> plan::listWork(func::FuncOp mi
     if (!isa<aten::AtenDialect>(op.getDialect()) || (!isCut && mayBeLeftOut(&op)))
       continue;
     cost::OpWork work = aten::describeWork(&op);
-    if (work.kernels == 0 || op.hasTrait<aten::CopyLike>() ||
+    if (work.kernels == 0 || (op.hasTrait<aten::CopyLike>() && !hasCopies) ||
         (isGlobal && work.kind == cost::OpWork::Bytes &&
          !placement::getForms(op.getName()).empty()))
       continue;
@@ -77,8 +77,27 @@ public:
             taken[place->isForward][place->layer].insert(operand);
   }
 
-  Pass build(unsigned layer, bool isForward,
-             const llvm::DenseMap<Operation *, cost::OpWork> &works) {
+  /// How many ranks an axis has does not matter here: the bytes are those of the whole value.
+  static std::optional<AxisWork> describe(dist::CommunicationOpInterface op) {
+    ArrayAttr axes = op.getAxesAttr();
+    if (axes.size() != 1)
+      return std::nullopt;
+    StringRef name = cast<StringAttr>(axes[0]).getValue();
+    // Along the experts' axis the batch is divided, too: rows alone are sent as part of a layer.
+    const Axis axis = name == "tp"                                      ? Axis::Tensor
+                      : name == "cp"                                    ? Axis::Context
+                      : name == "ep" && isa<dist::RaggedAllToAllOp>(op) ? Axis::Experts
+                                                                        : Axis::None;
+    if (axis == Axis::None)
+      return std::nullopt;
+    auto mesh = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(op, op.getMeshAttr());
+    for (auto each : mesh.getAxes().getAsRange<dist::AxisAttr>())
+      if (each.getName() == name)
+        return AxisWork{pipeline::describeCommunication(op, each.getSize()), axis};
+    return std::nullopt;
+  }
+
+  Pass build(unsigned layer, bool isForward, const llvm::DenseMap<Operation *, AxisWork> &works) {
     Pass pass;
     llvm::DenseMap<Operation *, unsigned> numbers;
     pass.isStart = layer == (isForward ? 0 : numLayers - 1);
@@ -101,10 +120,10 @@ public:
         if (auto found = numbers.find(operand.getDefiningOp()); found != numbers.end())
           entry.operands.push_back(found->second);
       }
-      if (auto found = works.find(&op); found != works.end())
-        entry.work = found->second;
-      else if (auto communication = dyn_cast<dist::CommunicationOpInterface>(op))
-        describe(communication, entry);
+      if (auto found = works.find(&op); found != works.end()) {
+        entry.work = found->second.work;
+        entry.axis = found->second.axis;
+      }
     }
     if (output)
       if (auto found = numbers.find(output.getDefiningOp()); found != numbers.end())
@@ -135,25 +154,6 @@ private:
   Value getOnly(unsigned layer, bool isForward) const {
     const llvm::SetVector<Value> &values = taken[isForward][layer];
     return values.size() == 1 ? values.front() : Value();
-  }
-  /// How many ranks an axis has does not matter here: the bytes are those of the whole value.
-  static void describe(dist::CommunicationOpInterface op, Op &entry) {
-    ArrayAttr axes = op.getAxesAttr();
-    if (axes.size() != 1)
-      return;
-    StringRef name = cast<StringAttr>(axes[0]).getValue();
-    entry.axis = name == "tp"   ? Axis::Tensor
-                 : name == "cp" ? Axis::Context
-                 // Along the experts' axis the batch is divided, too: rows alone are sent as part
-                 // of a layer.
-                 : name == "ep" && isa<dist::RaggedAllToAllOp>(op) ? Axis::Experts
-                                                                   : Axis::None;
-    if (entry.axis == Axis::None)
-      return;
-    auto mesh = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(op, op.getMeshAttr());
-    for (auto axis : mesh.getAxes().getAsRange<dist::AxisAttr>())
-      if (axis.getName() == name)
-        entry.work = pipeline::describeCommunication(op, axis.getSize());
   }
 
   func::FuncOp microbatch;
@@ -217,19 +217,27 @@ FailureOr<LayerWork> LayerWork::create(func::FuncOp microbatch, Division divisio
   auto map = mapLayers(*graph, modules);
   bool isCut = succeeded(map);
   LayerWork layers;
-  llvm::DenseMap<Operation *, cost::OpWork> works;
+  llvm::DenseMap<Operation *, AxisWork> works;
   for (const auto &[op, work] : listWork(microbatch, /*isGlobal=*/division != Division::All)) {
-    works[op] = work;
+    works[op] = {work};
     if (!isCut || !map->ops.contains(op))
       layers.shared.push_back(work);
   }
   if (!isCut)
     return std::move(layers);
+  for (auto op : microbatch.front().getOps<dist::CommunicationOpInterface>())
+    if (std::optional<AxisWork> work = Builder::describe(op))
+      works[op] = *work;
   Builder builder(microbatch, division, *graph, *map, unsigned(modules.size()) + 1);
   for (unsigned layer : chosen) {
     layers.forward.push_back(builder.build(layer, /*isForward=*/true, works));
     layers.backward.push_back(builder.build(layer, /*isForward=*/false, works));
   }
+  // A program whose batch is not divided may have copies that others have not.
+  if (division == Division::All)
+    for (const auto &[op, work] :
+         listWork(microbatch, /*isGlobal=*/false, /*isCut=*/false, /*hasCopies=*/true))
+      works.try_emplace(op, AxisWork{work});
   RecomputeGraphs graphs(microbatch, *graph, *map, unsigned(modules.size()) + 1, works);
   layers.passedBytes = graphs.getPassedBytes();
   for (unsigned layer : chosen)
@@ -241,18 +249,21 @@ FailureOr<LayerWork> LayerWork::create(func::FuncOp microbatch, Division divisio
 // Times
 //===----------------------------------------------------------------------===//
 
+/// A communication where `parts` more ranks divide what is sent.
+static double timeTransfer(const cost::Cluster &cluster, const Layout &layout, int64_t parts,
+                           cost::OpWork work, Axis axis) {
+  if (parts > 1) // bytes that are sent are rounded down to whole numbers
+    work.bytes = std::max(work.bytes / double(parts) - 2, 0.0);
+  cost::Group group = axis == Axis::Tensor
+                          ? cost::Group{layout.tensor, layout.dataInside ? layout.data : 1}
+                      : axis == Axis::Context ? cost::Group{layout.context, layout.tensor}
+                                              : cost::Group{layout.experts, layout.tensor};
+  return cost::timeOf(cluster, work, group);
+}
+
 PassTime LayerWork::time(const cost::Cluster &cluster, const Layout &layout, int64_t parts,
                          const Pass &pass, KernelTimer &timer, KernelTime &either) const {
   PassTime sum;
-  auto timeTransfer = [&](cost::OpWork work, Axis axis) {
-    if (parts > 1) // bytes that are sent are rounded down to whole numbers
-      work.bytes = std::max(work.bytes / double(parts) - 2, 0.0);
-    cost::Group group = axis == Axis::Tensor
-                            ? cost::Group{layout.tensor, layout.dataInside ? layout.data : 1}
-                        : axis == Axis::Context ? cost::Group{layout.context, layout.tensor}
-                                                : cost::Group{layout.experts, layout.tensor};
-    return cost::timeOf(cluster, work, group);
-  };
   // Of each op when it ends after the layer's input was there; negative: it does not need that.
   std::vector<double> ends(pass.ops.size(), -1), taken(pass.ops.size(), 0);
   double longest = 0;
@@ -263,7 +274,7 @@ PassTime LayerWork::time(const cost::Cluster &cluster, const Layout &layout, int
       (op.isBound ? sum.kernels : either) += time;
       seconds = op.isWhole ? time.device : 0;
     } else if (op.work && op.isNeeded && op.isBound) {
-      seconds = timeTransfer(*op.work, op.axis);
+      seconds = timeTransfer(cluster, layout, parts, *op.work, op.axis);
       sum.transfers += seconds;
     }
     taken[size_t(&op - pass.ops.data())] = seconds;
@@ -313,17 +324,48 @@ LayerWork::Times LayerWork::time(const cost::Cluster &cluster, const Layout &lay
   return times;
 }
 
+/// Adds a value for each parameter that is sharded over the ranks that divide the batch: it is kept
+/// as it was gathered, or gathered again. Nothing takes time to begin: several may be gathered
+/// at once.
+static void addGathers(const cost::Cluster &cluster, const Layout &layout,
+                       const LayerRecomputation &layer, RecomputeGraph &graph) {
+  // Ranks that share experts have some parameters each by itself.
+  if (layout.sharding != Sharding::Fsdp || layout.experts > 1)
+    return;
+  const cost::Group group{layout.numSharers(), layout.dataInside ? 1 : layout.tensor};
+  for (const auto &[shape, bytes] : layer.parameters) {
+    if (llvm::none_of(shape, [&](int64_t size) { return size % layout.numSharers() == 0; }))
+      continue;
+    graph.values.push_back({double(bytes), unsigned(graph.ops.size()), /*isNeeded=*/true});
+    graph.ops.push_back(
+        {0, cost::timeOf(cluster, cost::Collective::AllGather, group, double(bytes)), {}});
+  }
+}
+
 std::vector<RecomputeCurve> LayerWork::drawCurves(const cost::Cluster &cluster,
-                                                  int64_t parts) const {
+                                                  const Layout &layout, int64_t parts,
+                                                  bool isStream) const {
+  // Kernels take longer beside communications.
+  const double slowdown = std::min(cluster.device.overlapSlowdown, 1.0);
+  const RecomputeWeights weights =
+      isStream ? RecomputeWeights{slowdown, 1} : RecomputeWeights{1, slowdown};
+  const cost::Cluster linear = makeLinear(cluster);
   std::vector<RecomputeCurve> curves;
   KernelTimer timer(cluster, parts);
+  bool isSent = false;
   for (const LayerRecomputation &layer : recomputation) {
     RecomputeGraph graph = layer.graph;
-    for (auto [op, work] : llvm::zip_equal(graph.ops, layer.works))
-      op.seconds = work ? timer.time(*work).device : 0;
+    for (auto [op, work] : llvm::zip_equal(graph.ops, layer.works)) {
+      if (work && work->axis == Axis::None)
+        op.seconds = timer.time(work->work).device;
+      else if (work)
+        op.sent = timeTransfer(cluster, layout, parts, work->work, work->axis);
+    }
     for (RecomputeGraph::Value &value : graph.values)
       value.bytes /= double(parts);
-    curves.emplace_back(graph);
+    addGathers(linear, layout, layer, graph);
+    isSent |= llvm::any_of(graph.ops, [](const RecomputeGraph::Op &op) { return op.sent > 0; });
+    curves.emplace_back(graph, weights);
   }
-  return curves;
+  return isStream && !isSent ? std::vector<RecomputeCurve>() : curves;
 }

@@ -15,9 +15,10 @@ llvm::DenseSet<mlir::Value> listParameters(mlir::func::FuncOp function);
 
 /// Ops that no pass after placement leaves out or moves out of the microbatch, and their work: all
 /// but copies, casts, and what depends on parameters alone. `isGlobal`: none that --partition may
-/// build otherwise either. `isCut`: what is recomputed is decided.
-std::vector<std::pair<mlir::Operation *, cost::OpWork>> listWork(mlir::func::FuncOp microbatch,
-                                                                 bool isGlobal, bool isCut = false);
+/// build otherwise either. `isCut`: what is recomputed is decided. `hasCopies`: with copies and
+/// casts of what does not depend on parameters alone.
+std::vector<std::pair<mlir::Operation *, cost::OpWork>>
+listWork(mlir::func::FuncOp microbatch, bool isGlobal, bool isCut = false, bool hasCopies = false);
 
 /// Kernels of ops at the least, where so many ranks divide each: those of equal ops are known.
 class KernelTimer {
@@ -57,15 +58,15 @@ public:
   /// At the least, where `parts` more ranks divide each op. `layout` says which ranks communicate.
   Times time(const cost::Cluster &cluster, const Layout &layout, int64_t parts) const;
 
-  /// What each may recompute or save, at the least, likewise; empty of a program that cannot be
-  /// cut.
-  std::vector<RecomputeCurve> drawCurves(const cost::Cluster &cluster, int64_t parts) const;
+  /// What each may recompute or save, at the least, likewise, as LayerCurves has it: of kernels, or
+  /// of a stream of communications. Empty of a program that cannot be cut, and of a stream where
+  /// nothing is sent.
+  std::vector<RecomputeCurve> drawCurves(const cost::Cluster &cluster, const Layout &layout,
+                                         int64_t parts, bool isStream) const;
   /// As LayerCurves has it, of all that `parts` ranks divide.
   double getPassedBytes() const { return double(passedBytes); }
 
 private:
-  /// Along which axis a communication runs.
-  enum class Axis { None, Tensor, Context, Experts };
   struct Op {
     std::optional<cost::OpWork> work;
     Axis axis = Axis::None;

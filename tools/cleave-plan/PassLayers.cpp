@@ -323,30 +323,37 @@ spreadCurves(std::vector<RecomputeCurve> kinds, llvm::ArrayRef<unsigned> classes
   return layers;
 }
 
-LayerCurves PassRunner::drawCurves(unsigned program, const LayerWork &work, int64_t parts) const {
-  std::vector<RecomputeCurve> kinds = work.drawCurves(cluster, parts);
-  if (kinds.empty())
-    return {};
-  std::vector<unsigned> classes(size_t(space.programs[program].layers));
+LayerCurves PassRunner::drawCurves(const Layout &layout, const LayerWork &work,
+                                   int64_t parts) const {
+  std::vector<unsigned> classes(size_t(space.programs[layout.program].layers));
   std::iota(classes.begin(), classes.end(), 0);
-  if (layers[program])
-    classes = layers[program]->listClasses();
-  return {spreadCurves(std::move(kinds), classes, parts > 1),
-          work.getPassedBytes() / double(parts)};
+  if (layers[layout.program])
+    classes = layers[layout.program]->listClasses();
+  auto draw = [&](bool isStream) -> LayerCurves::List {
+    std::vector<RecomputeCurve> kinds = work.drawCurves(cluster, layout, parts, isStream);
+    if (kinds.empty())
+      return {};
+    return spreadCurves(std::move(kinds), classes, parts > 1);
+  };
+  return {draw(/*isStream=*/false), draw(/*isStream=*/true), work.getPassedBytes() / double(parts)};
+}
+
+const LayerCurves &PassRunner::drawCurves(const Layout &layout, const LayerWork &work,
+                                          int64_t parts,
+                                          std::map<CurveKey, LayerCurves> &known) const {
+  const int64_t stride = layout.dataInside ? layout.data : 1;
+  const int64_t sharers = layout.sharding == Sharding::Fsdp ? layout.numSharers() : 1;
+  auto [found, isNew] = known.try_emplace({parts, stride, sharers});
+  if (isNew)
+    found->second = drawCurves(layout, work, parts);
+  return found->second;
 }
 
 LayerCurves PassRunner::drawCurves(const Layout &layout) {
-  if (auto own = findPartitioned(layout); own != partitioned.end()) {
-    if (!own->curves)
-      own->curves = drawCurves(layout.program, own->work, /*parts=*/1);
-    return *own->curves;
-  }
+  if (auto own = findPartitioned(layout); own != partitioned.end())
+    return drawCurves(layout, own->work, /*parts=*/1, own->curves);
   if (!timeUndivided(layout))
     return {};
   Undivided &known = findUndivided(layout);
-  const int64_t parts = getUndivided(layout).second;
-  auto [found, isNew] = known.curves.try_emplace(parts);
-  if (isNew)
-    found->second = drawCurves(layout.program, **known.work, parts);
-  return found->second;
+  return drawCurves(layout, **known.work, getUndivided(layout).second, known.curves);
 }

@@ -288,6 +288,8 @@ StageSamples PassRunner::describeSamples(const Layout &layout, std::vector<Sampl
   // does what is gathered of experts wait alike, since it may take longer than all kernels.
   bool isApart = layout.sharding == Sharding::Fsdp &&
                  (layout.context > 1 || space.programs[layout.program].experts > 1);
+  constexpr double mebibyte = 1 << 20;
+  const double inFlight = mebibyte * double(getMaxInFlight(layout, sources[layout.program]));
   for (auto &[cuts, work, any] : works) {
     for (simulate::ProgramWork *each : {&work, any ? &*any : nullptr}) {
       if (each && layout.dataInside)
@@ -308,6 +310,9 @@ StageSamples PassRunner::describeSamples(const Layout &layout, std::vector<Sampl
       for (int64_t layer = begin; layer < end; ++layer)
         if (kept[size_t(layer)])
           there.push_back(kinds[size_t(layer)]);
+      // What is in flight when most is there depends on how many layers there are.
+      if (layout.sharding == Sharding::Fsdp)
+        stage.microbatchBytes = std::max(stage.microbatchBytes - inFlight, 0.0);
       samples.add(there, stage);
       begin = end;
     }

@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <tuple>
 
 namespace cleave::plan {
 
@@ -128,13 +129,15 @@ private:
                                           Division division);
   LayerTimes::Recomputed timeRecomputed(unsigned program, const RecomputedWork &work,
                                         int64_t parts) const;
+  /// What curves of a program depend on: how many ranks divide it, how far those of a group are
+  /// apart, and how many gather parameters in each microbatch.
+  using CurveKey = std::tuple<int64_t, int64_t, int64_t>;
   /// Of a layout whose batch is not divided, as far as it was looked at; none where a pass refused.
   struct Undivided {
     Layout layout;
     std::optional<std::optional<LayerWork>> work;
     std::array<std::optional<std::optional<RecomputedWork>>, 3> recomputed;
-    /// By the number of ranks that divide it.
-    std::map<int64_t, LayerCurves> curves;
+    std::map<CurveKey, LayerCurves> curves;
   };
   /// The layout whose batch is not divided, of the export with the largest batch, and among how
   /// many ranks its work is divided to be that of `layout`: a smaller batch is a part of it.
@@ -157,11 +160,13 @@ private:
     Layout layout;
     LayerWork work;
     std::array<LayerTimes::Recomputed, 3> recomputed;
-    std::optional<LayerCurves> curves;
+    std::map<CurveKey, LayerCurves> curves;
   };
   std::vector<Partitioned> partitioned;
   std::vector<Partitioned>::iterator findPartitioned(const Layout &layout);
-  LayerCurves drawCurves(unsigned program, const LayerWork &work, int64_t parts) const;
+  LayerCurves drawCurves(const Layout &layout, const LayerWork &work, int64_t parts) const;
+  const LayerCurves &drawCurves(const Layout &layout, const LayerWork &work, int64_t parts,
+                                std::map<CurveKey, LayerCurves> &known) const;
   std::vector<Undivided> undivided;
   std::deque<Placed> placed; // the last used first
   int64_t numPlacedLayers = 0;

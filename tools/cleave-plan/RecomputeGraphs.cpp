@@ -1,6 +1,7 @@
 // Classes of values, and which of them backwards need.
 #include "tools/cleave-plan/RecomputeGraphs.h"
 
+#include "dialects/aten/Aten.h"
 #include "lib/memory/MemoryPlan.h"
 #include "lib/memory/Storage.h"
 #include "tools/cleave-plan/LayerWork.h"
@@ -13,19 +14,24 @@ using namespace cleave::plan;
 
 RecomputeGraphs::RecomputeGraphs(func::FuncOp microbatch, const backward::JointGraph &graph,
                                  const LayerMap &map, unsigned numLayers,
-                                 const llvm::DenseMap<Operation *, cost::OpWork> &works)
+                                 const llvm::DenseMap<Operation *, AxisWork> &works)
     : microbatch(microbatch), graph(graph), map(map), numLayers(numLayers), works(works) {
   // What depends on parameters alone is there anyway, as arguments are.
   llvm::DenseSet<Value> constant = listParameters(microbatch);
+  for (BlockArgument argument : microbatch.getArguments())
+    if (constant.contains(argument)) {
+      parameterOf[argument] = unsigned(parameters.size());
+      parameters.push_back({argument, memory::getByteSize(argument.getType()), {}});
+    }
   for (Operation &op : microbatch.front().without_terminator()) {
     auto layer = map.ops.find(&op);
     if (graph.isTangent(&op)) {
-      for (Value operand : op.getOperands())
-        if (std::optional<unsigned> needed = getClass(operand); needed && layer != map.ops.end())
-          classes[*needed].neededBy.insert(layer->second);
+      if (layer != map.ops.end())
+        need(op, layer->second);
     } else if (llvm::all_of(op.getOperands(),
                             [&](Value value) { return constant.contains(value); })) {
       constant.insert(op.result_begin(), op.result_end());
+      followParameter(op);
     } else if (layer != map.ops.end()) {
       classify(op);
     }
@@ -44,9 +50,41 @@ static bool hasSameElements(Value a, Value b) {
          first.getNumElements() == second.getNumElements();
 }
 
+/// What a layer casts of what it takes from another one, that one's value stands for.
+bool RecomputeGraphs::isCopy(Operation &op) const {
+  if (op.getNumOperands() != 1 || op.getNumResults() != 1 ||
+      !hasSameElements(op.getOperand(0), op.getResult(0)))
+    return false;
+  std::optional<unsigned> from = getClass(op.getOperand(0));
+  return !works.contains(&op) ||
+         (op.hasTrait<aten::CopyLike>() && from && classes[*from].layer != map.ops.lookup(&op));
+}
+
+/// What an op of the backward takes.
+void RecomputeGraphs::need(Operation &op, unsigned layer) {
+  for (Value operand : op.getOperands()) {
+    if (std::optional<unsigned> needed = getClass(operand))
+      classes[*needed].neededBy.insert(layer);
+    if (auto found = parameterOf.find(operand); found != parameterOf.end())
+      parameters[found->second].neededBy.insert(layer);
+  }
+}
+
+/// Of several parameters, or of a part of one, nothing is said.
+void RecomputeGraphs::followParameter(Operation &op) {
+  if (!isCopy(op))
+    return;
+  auto found = parameterOf.find(op.getOperand(0));
+  if (found == parameterOf.end())
+    return;
+  const unsigned number = found->second;
+  parameterOf[op.getResult(0)] = number;
+  parameters[number].bytes =
+      std::min(parameters[number].bytes, memory::getByteSize(op.getResult(0).getType()));
+}
+
 void RecomputeGraphs::classify(Operation &op) {
-  const bool isCopy = !works.contains(&op) && op.getNumOperands() == 1 && op.getNumResults() == 1 &&
-                      hasSameElements(op.getOperand(0), op.getResult(0));
+  const bool isCopy = this->isCopy(op);
   for (OpResult result : op.getResults()) {
     const int64_t bytes = memory::getByteSize(result.getType());
     std::optional<unsigned> shared = memory::getSharedOperand(&op, result.getResultNumber());
@@ -97,7 +135,7 @@ LayerRecomputation RecomputeGraphs::describe(unsigned layer) const {
       auto work = works.find(each.op);
       // What the backward alone computes is computed once, wherever that is.
       const bool isAgain = work != works.end() && graph.isForward(each.op);
-      found.works.push_back(isAgain ? std::optional(work->second) : std::nullopt);
+      found.works.push_back(isAgain ? std::optional<AxisWork>(work->second) : std::nullopt);
     }
     const bool isNeeded = each.neededBy.contains(layer) || each.isPassed;
     network.values.push_back({double(each.bytes), place->second, isNeeded});
@@ -106,5 +144,10 @@ LayerRecomputation RecomputeGraphs::describe(unsigned layer) const {
     for (Value operand : op->getOperands())
       if (std::optional<unsigned> from = getClass(operand); from && classes[*from].layer == layer)
         network.ops[place].operands.push_back(places[*from]);
+  // What several layers need, a stage gathers once for all of them.
+  for (const Parameter &parameter : parameters)
+    if (auto type = dyn_cast<ShapedType>(parameter.argument.getType());
+        type && parameter.neededBy.size() == 1 && parameter.neededBy.contains(layer))
+      found.parameters.push_back({llvm::to_vector(type.getShape()), parameter.bytes});
   return found;
 }

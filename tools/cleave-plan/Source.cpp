@@ -135,7 +135,10 @@ static void countLayerParameters(Source &source) {
       continue;
     bool isStack = type.getRank() == 3 && source.isOfExperts(role.getNameOrEmpty());
     auto &parameters = isStack ? source.layerExperts : source.layerParameters;
-    parameters[SmallVector<int64_t>(type.getShape())] += double(memory::getByteSize(type));
+    const auto bytes = double(memory::getByteSize(type));
+    parameters[SmallVector<int64_t>(type.getShape())] += bytes;
+    if (!isStack)
+      source.largestParameter = std::max(source.largestParameter, bytes);
   }
 }
 

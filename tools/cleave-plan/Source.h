@@ -53,6 +53,8 @@ struct Source {
   ProgramBytes bytes;
   /// Parameters of layers by shape, but for experts, and experts: the bytes of all of them.
   std::map<llvm::SmallVector<int64_t>, double> layerParameters, layerExperts;
+  /// Bytes of the largest one that is none of an expert's.
+  double largestParameter = 0;
 };
 
 /// Reads a program, and finds its layers and the modules that tensor parallelism divides. Errors

@@ -3,6 +3,7 @@
 
 #include "gtest/gtest.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -17,6 +18,7 @@ RecomputeGraph makeGraph(std::mt19937 &random, unsigned numOps) {
   for (unsigned number = 0; number < numOps; ++number) {
     RecomputeGraph::Op &op = graph.ops.emplace_back();
     op.seconds = draw(3) * 1e-3;
+    op.sent = draw(3) * 1e-3;
     for (unsigned operand = 0; operand < graph.values.size(); ++operand)
       if (draw(2) == 0)
         op.operands.push_back(operand);
@@ -28,7 +30,7 @@ RecomputeGraph makeGraph(std::mt19937 &random, unsigned numOps) {
 }
 
 /// The cost of one choice: what is in `saved` is saved where the backward has need of it.
-double costOf(const RecomputeGraph &graph, unsigned saved, double price) {
+double costOf(const RecomputeGraph &graph, unsigned saved, double price, RecomputeWeights weights) {
   std::vector<char> isThere(graph.values.size()), isRun(graph.ops.size());
   double cost = 0;
   auto need = [&](auto &self, unsigned value) -> void {
@@ -41,7 +43,7 @@ double costOf(const RecomputeGraph &graph, unsigned saved, double price) {
     }
     if (std::exchange(isRun[of.op], 1))
       return;
-    cost += graph.ops[of.op].seconds;
+    cost += weights.kernels * graph.ops[of.op].seconds + weights.sent * graph.ops[of.op].sent;
     for (unsigned operand : graph.ops[of.op].operands)
       self(self, operand);
   };
@@ -51,10 +53,10 @@ double costOf(const RecomputeGraph &graph, unsigned saved, double price) {
   return cost;
 }
 
-double findLeast(const RecomputeGraph &graph, double price) {
+double findLeast(const RecomputeGraph &graph, double price, RecomputeWeights weights) {
   double least = std::numeric_limits<double>::infinity();
   for (unsigned saved = 0; saved < 1u << graph.values.size(); ++saved)
-    least = std::min(least, costOf(graph, saved, price));
+    least = std::min(least, costOf(graph, saved, price, weights));
   return least;
 }
 
@@ -64,14 +66,16 @@ TEST(RecomputeCurve, IsTheCheapestOfAllChoices) {
   std::mt19937 random(seed);
   for (unsigned run = 0; run < 300; ++run) {
     RecomputeGraph graph = makeGraph(random, 1 + unsigned(random() % 6));
-    RecomputeCurve curve(graph);
+    const RecomputeWeights weights =
+        std::array<RecomputeWeights, 3>{{{1, 0}, {1, 0.2}, {0.2, 1}}}[run % 3];
+    RecomputeCurve curve(graph, weights);
     for (double price = 1e-13; price < 1e-5; price *= 3) {
-      const double least = findLeast(graph, price), found = curve.at(price);
+      const double least = findLeast(graph, price, weights), found = curve.at(price);
       EXPECT_LE(found, least * (1 + 1e-9) + 1e-15);
       // Between two prices that were looked at a chord lies below the curve.
       EXPECT_GE(found, 0.8 * least - 1e-15);
     }
-    EXPECT_NEAR(curve.getLeastBytes(), findLeast(graph, 1e9) / 1e9, 1);
+    EXPECT_NEAR(curve.getLeastBytes(), findLeast(graph, 1e9, weights) / 1e9, 1);
   }
 }
 
