@@ -14,25 +14,11 @@ static constexpr double infinity = std::numeric_limits<double>::infinity();
 static constexpr double startingReach = 0.05;
 
 Dual::Dual(const Problem &problem, const MemoryUse &memory)
-    : problem(problem), memory(memory), potentials(problem.getCosts().size()),
+    : problem(problem), memory(memory), pairs(problem), potentials(problem.getCosts().size()),
       prices(memory.getPointCount()), before(problem.getNodes().size()),
       after(problem.getNodes().size()), decoded(problem.getNodes().size()),
       direction(memory.getPointCount()) {
-  for (const Matrix &matrix : problem.getMatrices()) {
-    Transposed &entry = matrices.emplace_back();
-    for (int64_t cost : matrix.costs)
-      entry.rows.push_back(cost == forbidden ? infinity : static_cast<double>(cost));
-    for (size_t column = 0; column < matrix.columns; ++column)
-      for (size_t row = 0; row < matrix.rows; ++row)
-        entry.columns.push_back(entry.rows[row * matrix.columns + column]);
-  }
-  size_t offset = 0;
-  for (const Edge &edge : problem.getEdges()) {
-    size_t second = offset + problem.getNodes()[edge.first].size;
-    messageOffsets.push_back({offset, second});
-    offset = second + problem.getNodes()[edge.second].size;
-  }
-  messages.assign(offset, 0);
+  messages.assign(pairs.messageCount, 0);
   orderNodes();
   setPotentials();
 }
@@ -89,7 +75,7 @@ void Dual::setPotentials() {
       potentials[choice] = static_cast<double>(problem.getCosts()[choice]);
     addPrices(number, sums);
   }
-  for (auto [edge, offsets] : llvm::zip_equal(problem.getEdges(), messageOffsets)) {
+  for (auto [edge, offsets] : llvm::zip_equal(problem.getEdges(), pairs.messageOffsets)) {
     const Node &first = problem.getNodes()[edge.first], &second = problem.getNodes()[edge.second];
     for (unsigned choice = 0; choice < first.size; ++choice)
       potentials[first.offset + choice] += messages[offsets.first + choice];
@@ -113,17 +99,17 @@ void Dual::addPrices(unsigned node, llvm::ArrayRef<double> sums) {
 
 /// With the other end's choices as rows.
 const double *Dual::getRows(const Link &link) const {
-  const Transposed &matrix = matrices[problem.getEdges()[link.edge].matrix];
+  const PairCosts::Transposed &matrix = pairs.matrices[problem.getEdges()[link.edge].matrix];
   return link.isFirst ? matrix.columns.data() : matrix.rows.data();
 }
 
 double *Dual::toOwn(const Link &link) {
-  auto [first, second] = messageOffsets[link.edge];
+  auto [first, second] = pairs.messageOffsets[link.edge];
   return &messages[link.isFirst ? first : second];
 }
 
 double *Dual::toOther(const Link &link) {
-  auto [first, second] = messageOffsets[link.edge];
+  auto [first, second] = pairs.messageOffsets[link.edge];
   return &messages[link.isFirst ? second : first];
 }
 

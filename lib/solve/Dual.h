@@ -11,6 +11,7 @@
 #define CLEAVE_LIB_SOLVE_DUAL_H
 
 #include "lib/solve/MemoryUse.h"
+#include "lib/solve/PairCosts.h"
 
 #include <limits>
 
@@ -50,6 +51,7 @@ public:
   double getDecodedCost() const;
   /// Whether the steps have become too small to raise the bound much.
   bool isStalled() const { return reach < 1e-5; }
+  const PairCosts &getPairCosts() const { return pairs; }
   /// The order in which choices are read off the messages: trees last, from their roots on.
   std::vector<unsigned> getOrder() const;
 
@@ -57,10 +59,6 @@ private:
   struct Link {
     unsigned edge, other;
     bool isFirst;
-  };
-  /// The matrix in both orders.
-  struct Transposed {
-    std::vector<double> rows, columns;
   };
   void orderNodes();
   const double *getRows(const Link &link) const;
@@ -81,8 +79,7 @@ private:
 
   const Problem &problem;
   const MemoryUse &memory;
-  std::vector<Transposed> matrices;
-  std::vector<std::pair<size_t, size_t>> messageOffsets;
+  PairCosts pairs;
   std::vector<double> messages, potentials, prices;
   /// Nodes of trees from the leaves on, each with the link to its parent; then the others, with
   /// their links before and after them.

@@ -4,6 +4,7 @@
 
 #include "lib/solve/Branching.h"
 #include "lib/solve/Search.h"
+#include "lib/solve/SmoothDual.h"
 #include "lib/solve/Squeeze.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -46,6 +47,18 @@ constexpr Runs fromNothing{4, 4, 1}, fromPrices{15, 10, 0};
 /// Iterations of the dual before the first solution.
 constexpr unsigned firstIterations = 60;
 
+/// So many iterations of the dual, or fewer where it stalls: then the smooth one is faster.
+constexpr unsigned mostOfDual = 200;
+/// Iterations of the smooth dual, each of which takes as long as so many of the other, after which
+/// the other one has the bound of where it is.
+constexpr unsigned smoothAtOnce = 25, sweepsPerSmooth = 8;
+/// It is over when so many of these in a row have raised the bound by less than this part of the
+/// gap.
+constexpr unsigned mostIdle = 4;
+constexpr double leastRaise = 2.5e-4;
+/// Where the smooth dual is over, sweeps that add what its temperature gave up.
+constexpr unsigned settlingSweeps = 30;
+
 /// Cases go on while they find better solutions, or raise the bound so fast that this part of the
 /// gap would be closed in the time that is left. They are judged from so many on.
 constexpr double partToClose = 0.2;
@@ -77,6 +90,9 @@ private:
   double anneal(Search &search, double hot, double cold, double from, double to);
   void construct(Search &search);
   void raiseBound(double end, uint64_t most);
+  unsigned raiseSmoothly();
+  /// Whether neither dual raises the bound any more.
+  bool isDualOver() const { return smooth && isSmoothOver; }
   bool isWorthBranching() const;
   void branch(unsigned workers, double end, uint64_t most);
   void keepBranching(double begin, double end);
@@ -103,6 +119,10 @@ private:
   /// Iterations of the dual, and the seconds that they took.
   uint64_t iterations = 0;
   double secondsOfIterations = 0;
+  /// From where the dual has become slow.
+  std::optional<SmoothDual> smooth;
+  bool isSmoothOver = false;
+  unsigned idle = 0;
   std::optional<Branching> branching;
   bool isBranchingOver = false;
   /// Whether it found what is the best: then moves alone do not, and it gets both threads.
@@ -190,21 +210,47 @@ bool Driver::tryExhausting(uint64_t steps) {
 }
 
 void Driver::raiseBound(double end, uint64_t most) {
-  Clock::time_point begin = Clock::now();
   uint64_t made = 0;
-  for (; !isStopped() && !dual->isStalled() && !isBoundReached; ++made) {
+  while (!isStopped() && !isDualOver() && !isBoundReached) {
     if (options.moves ? made >= most : part() >= end)
       break;
-    dual->iterate(target());
+    if (smooth || iterations >= mostOfDual || dual->isStalled()) {
+      made += raiseSmoothly();
+    } else {
+      Clock::time_point begin = Clock::now();
+      dual->iterate(target());
+      secondsOfIterations += std::chrono::duration<double>(Clock::now() - begin).count();
+      ++iterations;
+      ++made;
+    }
     isBoundReached = isNear();
   }
-  iterations += made;
-  secondsOfIterations += std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Some iterations of the smooth dual; returns for how many of the other it took as long.
+unsigned Driver::raiseSmoothly() {
+  double before = dual->getBest().bound;
+  double gap = std::isfinite(target()) ? target() - before : 0.1 * std::abs(before);
+  if (!smooth)
+    smooth.emplace(model.getProblem(), model.getUse(), dual->getPairCosts(),
+                   SmoothDual::Point{dual->getBest().messages, dual->getBest().prices}, gap);
+  unsigned made = 0;
+  while (made < smoothAtOnce && !isStopped()) {
+    smooth->iterate();
+    ++made;
+  }
+  dual->start(smooth->getPoint().messages, smooth->getPoint().prices);
+  double raised = dual->settle(0, 2) - before;
+  idle = smooth->isCool() && raised < leastRaise * gap ? idle + 1 : 0;
+  isSmoothOver = smooth->isCold() || idle >= mostIdle;
+  if (isSmoothOver)
+    dual->settle(0, settlingSweeps);
+  return made * sweepsPerSmooth;
 }
 
 /// Decided once, when the bound has stopped to rise.
 bool Driver::isWorthBranching() const {
-  if (isBranchingOver || !dual->isStalled() || isStopped() || isBoundReached)
+  if (isBranchingOver || !isDualOver() || isStopped() || isBoundReached)
     return false;
   if (branching)
     return true;
@@ -372,7 +418,7 @@ void Driver::chooseProblem() {
 
 void Driver::runPhase(const Phase &phase, double begin) {
   // Once the bound rises no more, cases or a second search take its thread.
-  size_t count = dual->isStalled() && !isWorthBranching() ? 2 : 1;
+  size_t count = isDualOver() && !isWorthBranching() ? 2 : 1;
   chooseProblem();
   while (searches.size() < count)
     searches.push_back(makeSearch());

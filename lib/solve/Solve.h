@@ -1,8 +1,9 @@
 //===- Solve.h - solutions and bounds within a time -*- C++ -*-===//
 //
-// Reduces the problem, raises its bound (Dual.h) and looks for solutions (Search.h) side by side on
-// two threads, and goes through all choices where they are few. At any time there is a best
-// solution and a bound; the bound returned is the one that the certificate's check confirms.
+// Reduces the problem, raises its bound (Dual.h, then SmoothDual.h) and looks for solutions
+// (Search.h) side by side on two threads, and goes through all choices where they are few. At any
+// time there is a best solution and a bound; the bound returned is the one that the certificate's
+// check confirms.
 //
 //===----------------------------------------------------------------------===//
 
