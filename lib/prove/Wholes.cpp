@@ -202,8 +202,8 @@ void Terms::visitWholes(const Operands &given, llvm::function_ref<bool(Operands 
   Operands own = given;
   forEach(own, [&](const Index &index, int64_t size) {
     ArrayRef<Index::Part> digits = index.getParts();
-    if (digits.size() != 1 || digits[0].coefficient != 1 || size <= variables.getSize(digits[0].var) ||
-        !llvm::is_contained(given.vars, digits[0].var))
+    if (digits.size() != 1 || digits[0].coefficient != 1 ||
+        size <= variables.getSize(digits[0].var) || !llvm::is_contained(given.vars, digits[0].var))
       return;
     if (llvm::none_of(parts, [&](const Part &part) { return part.digit == digits[0].var; }))
       parts.push_back({digits[0].var, index.getConstant(), size});

@@ -157,9 +157,8 @@ void SmoothDual::sweep() {
 double SmoothDual::computeBound() const {
   double sum = 0;
   for (auto [number, node] : llvm::enumerate(problem.getNodes())) {
-    size_t edges = llvm::count_if(getLinks(number), [&, own = number](const Link &link) {
-      return link.other > own;
-    });
+    size_t edges = llvm::count_if(getLinks(number),
+                                  [&, own = number](const Link &link) { return link.other > own; });
     sum += softLeast(&potentials[node.offset], node.size) * static_cast<double>(edges + 1);
   }
   for (double price : present.prices)
@@ -189,8 +188,7 @@ void SmoothDual::findExcess() {
       for (unsigned choice = 0; choice < node.size; ++choice)
         mean += probability[choice] * static_cast<double>(usages[choice]);
       for (unsigned choice = 0; choice < node.size; ++choice)
-        variance +=
-            probability[choice] * std::pow(static_cast<double>(usages[choice]) - mean, 2);
+        variance += probability[choice] * std::pow(static_cast<double>(usages[choice]) - mean, 2);
       deviations.push_back(std::sqrt(variance));
       differences[segment.range.first] += mean;
       differences[segment.range.last] -= mean;
@@ -314,8 +312,7 @@ void SmoothDual::stepPrices() {
   cut();
   if (slope <= 0) {
     // Cut off at 0, Newton's step may lead downwards; that by the sums of rows never does.
-    for (auto [change, price, own, scale] :
-         llvm::zip_equal(step, present.prices, excess, scales))
+    for (auto [change, price, own, scale] : llvm::zip_equal(step, present.prices, excess, scales))
       change = price == 0 && own <= 0 ? 0 : own / scale;
     cut();
   }

@@ -35,15 +35,16 @@ public:
     std::vector<double> messages, prices;
   };
 
-  /// Starts from there, with messages and prices of all edges and points. `gap` is how far the bound may be from the best, if that is known.
+  /// Starts from there, with messages and prices of all edges and points. `gap` is how far the
+  /// bound may be from the best, if that is known.
   SmoothDual(const Problem &problem, const MemoryUse &memory, const PairCosts &pairs, Point start,
              double gap);
 
   void iterate();
   /// What messages and prices are now.
   const Point &getPoint() const { return last; }
-  /// Whether the temperature is a tenth of what it was, or so low that it takes nothing of note from
-  /// the bound.
+  /// Whether the temperature is a tenth of what it was, or so low that it takes nothing of note
+  /// from the bound.
   bool isCool() const { return temperature <= hottest / 10; }
   bool isCold() const { return temperature <= coldest; }
 

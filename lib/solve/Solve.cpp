@@ -47,8 +47,11 @@ constexpr Runs fromNothing{4, 4, 1}, fromPrices{15, 10, 0};
 /// Iterations of the dual before the first solution.
 constexpr unsigned firstIterations = 60;
 
-/// So many iterations of the dual, or fewer where it stalls: then the smooth one is faster.
-constexpr unsigned mostOfDual = 200;
+/// The smooth dual is slower at first, and searches are the better the better the prices are that
+/// they begin with: so the dual goes on until it stalls, or for so many iterations and this part of
+/// the time.
+constexpr unsigned fewestOfDual = 200;
+constexpr double partOfDual = 0.095;
 /// Iterations of the smooth dual, each of which takes as long as so many of the other, after which
 /// the other one has the bound of where it is.
 constexpr unsigned smoothAtOnce = 25, sweepsPerSmooth = 8;
@@ -90,6 +93,10 @@ private:
   double anneal(Search &search, double hot, double cold, double from, double to);
   void construct(Search &search);
   void raiseBound(double end, uint64_t most);
+  bool isSmoothNext() const {
+    return smooth || dual->isStalled() ||
+           (iterations >= fewestOfDual && (options.moves || part() >= partOfDual));
+  }
   unsigned raiseSmoothly();
   /// Whether neither dual raises the bound any more.
   bool isDualOver() const { return smooth && isSmoothOver; }
@@ -214,7 +221,7 @@ void Driver::raiseBound(double end, uint64_t most) {
   while (!isStopped() && !isDualOver() && !isBoundReached) {
     if (options.moves ? made >= most : part() >= end)
       break;
-    if (smooth || iterations >= mostOfDual || dual->isStalled()) {
+    if (isSmoothNext()) {
       made += raiseSmoothly();
     } else {
       Clock::time_point begin = Clock::now();

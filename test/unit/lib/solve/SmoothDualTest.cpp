@@ -135,8 +135,8 @@ TEST(SmoothDual, NeverExceedsTheOptimum) {
                       {dual.getBest().messages, dual.getBest().prices}, 100);
     for (unsigned j = 0; j < 40; ++j)
       smooth.iterate();
-    std::optional<Bound> bound =
-        check(problem, model.getCertificate({smooth.getPoint().messages, smooth.getPoint().prices}));
+    std::optional<Bound> bound = check(
+        problem, model.getCertificate({smooth.getPoint().messages, smooth.getPoint().prices}));
     ASSERT_TRUE(bound);
     EXPECT_FALSE(bound->isInfeasible);
     EXPECT_LE(bound->cost, *optimum);
