@@ -63,7 +63,7 @@ def measure(layers, options, folder):
     run = pathlib.Path(options.opt).with_name("cleave-run")
     seconds, whole = partition(options.opt, program, "1TiB", lowered="true")
     print(f"\n{layers} layers, {ops} ops, {len(whole['frontier'])} partitions on the frontier\n")
-    print("| budget (MiB) | planned (MiB) | measured (MiB) | recomputed (MiB of traffic) | pass (s) |")
+    print("| budget (MiB) | planned (MiB) | measured (MiB) | recomputed (MiB of traffic) | pass, wall (s) |")
     print("| --- | --- | --- | --- | --- |")
     parted, lowered = folder / "parts.mlir", folder / "lowered.mlir"
     lowered.with_suffix(".safetensors").symlink_to(program.with_suffix(".safetensors"))
@@ -106,7 +106,7 @@ def measure_pipeline(layers, options, folder):
         least = found[1]
     high = max(outline(options.opt, program, "1TiB")[1])
     print(f"\n{layers} layers in 4 stages, 1F1B on 4 ranks, 8 microbatches\n")
-    print("| budget (MiB) | planned by rank (MiB) | measured on rank 0 (MiB) | recomputed by rank, of traffic | pass (s) |")
+    print("| budget (MiB) | planned by rank (MiB) | measured on rank 0 (MiB) | recomputed by rank, of traffic | pass, wall (s) |")
     print("| --- | --- | --- | --- | --- |")
     staged, lowered = folder / "staged.mlir", folder / "staged-lowered.mlir"
     lowered.with_suffix(".safetensors").symlink_to(program.with_suffix(".safetensors"))
