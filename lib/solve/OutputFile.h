@@ -5,10 +5,19 @@
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+#include <memory>
 
 namespace cleave::solve {
 
-llvm::Error writeText(llvm::StringRef path, llvm::StringRef text);
+/// A file to write, which is removed again unless it gets all of its text. It is opened before any
+/// work, so that none is done for a result that has no place. An error where it cannot be written,
+/// or is the input.
+llvm::Expected<std::unique_ptr<llvm::ToolOutputFile>> openOutput(llvm::StringRef path,
+                                                                 llvm::StringRef input);
+/// Writes all that the file is to have.
+llvm::Error writeText(llvm::ToolOutputFile &file, llvm::StringRef text);
 
 } // namespace cleave::solve
 

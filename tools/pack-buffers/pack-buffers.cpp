@@ -45,13 +45,16 @@ static llvm::Error run(Timer &timer) {
   auto buffers = parseBuffers(*text, inputOption, capacityOption);
   if (!buffers)
     return buffers.takeError();
+  auto output = openOutput(outputOption, inputOption);
+  if (!output)
+    return output.takeError();
   Packing packing =
       pack(*buffers, capacityOption, seedOption, [&] { return timer.isOver(/*reserve=*/0.05); });
   bool isFeasible = isPacking(*buffers, packing.offsets) && packing.height <= capacityOption;
   std::string offsets;
   for (int64_t offset : packing.offsets)
     offsets += std::to_string(offset) + '\n';
-  if (llvm::Error error = writeText(outputOption, offsets))
+  if (llvm::Error error = writeText(**output, offsets))
     return error;
   llvm::outs() << llvm::formatv(
       "{{\"height\": {0}, \"lower_bound\": {1}, \"feasible\": {2}, \"seconds\": {3:f3}}\n",

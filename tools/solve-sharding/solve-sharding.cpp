@@ -44,6 +44,13 @@ static llvm::Error run(Timer &timer) {
   auto problem = readProblem(inputOption);
   if (!problem)
     return problem.takeError();
+  auto output = openOutput(outputOption, inputOption);
+  if (!output)
+    return output.takeError();
+  std::unique_ptr<llvm::ToolOutputFile> traceFile;
+  if (traceOption.getNumOccurrences())
+    if (llvm::Error error = openOutput(traceOption, inputOption).moveInto(traceFile))
+      return error;
 
   SolveOptions options;
   options.start = timer.getStart();
@@ -64,11 +71,11 @@ static llvm::Error run(Timer &timer) {
     std::string text;
     for (unsigned choice : *result.assignment)
       text += std::to_string(choice) + '\n';
-    if (llvm::Error error = writeText(outputOption, text))
+    if (llvm::Error error = writeText(**output, text))
       return error;
   }
-  if (traceOption.getNumOccurrences())
-    if (llvm::Error error = writeText(traceOption, trace))
+  if (traceFile)
+    if (llvm::Error error = writeText(*traceFile, trace))
       return error;
   std::string bound = "null";
   if (result.bound.isInfeasible)
