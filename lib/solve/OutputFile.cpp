@@ -29,3 +29,8 @@ llvm::Error cleave::solve::writeText(llvm::ToolOutputFile &file, llvm::StringRef
   file.keep();
   return llvm::Error::success();
 }
+
+llvm::Error cleave::solve::writeText(llvm::StringRef path, llvm::StringRef text) {
+  auto file = openOutput(path, /*input=*/"");
+  return file ? writeText(**file, text) : file.takeError();
+}

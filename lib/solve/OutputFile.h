@@ -18,6 +18,8 @@ llvm::Expected<std::unique_ptr<llvm::ToolOutputFile>> openOutput(llvm::StringRef
                                                                  llvm::StringRef input);
 /// Writes all that the file is to have.
 llvm::Error writeText(llvm::ToolOutputFile &file, llvm::StringRef text);
+/// Both at once.
+llvm::Error writeText(llvm::StringRef path, llvm::StringRef text);
 
 } // namespace cleave::solve
 

@@ -444,6 +444,8 @@ def test_misuse(exported, tool, build_dir, tmp_path):
         (tmp_path / f"{name}.json").write_text(json.dumps(described))
     slow = tmp_path / "cluster-selene.json"
     assert 'has no fact "flops_32bit"' in message(program, f"--cluster={slow}", "--ranks=4", "--microbatches=4")
-    # Nothing is half-written.
+    # Nothing is half-written, nor searched for in vain.
     (tmp_path / "file").write_text("")
-    assert "file" in message(*usual, "--microbatches=4", "-o", tmp_path / "file" / "folder")
+    folder = tmp_path / "file" / "folder"
+    refused = message(*usual, "--microbatches=4", "--progress", "-o", folder)
+    assert refused == f"-o: cannot write to {folder}: Not a directory"

@@ -324,9 +324,15 @@ std::vector<std::string> plan::listCommands(const Found &found) {
   return {opt, sim};
 }
 
+llvm::Error plan::makeFolder(llvm::StringRef folder) {
+  std::error_code code = llvm::sys::fs::create_directories(folder);
+  if (!code)
+    code = llvm::sys::fs::access(folder, llvm::sys::fs::AccessMode::Write);
+  return code ? makeError("-o: cannot write to {0}: {1}", folder, code.message())
+              : llvm::Error::success();
+}
+
 llvm::Error plan::writeFiles(const Found &found) {
-  if (std::error_code code = llvm::sys::fs::create_directories(found.folder))
-    return makeError("{0}: {1}", found.folder, code.message());
   auto write = [&](llvm::StringRef name, const std::string &text) {
     llvm::SmallString<128> path(found.folder);
     llvm::sys::path::append(path, name);

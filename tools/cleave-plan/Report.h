@@ -35,6 +35,9 @@ llvm::json::Object toJSON(const Found &found);
 
 /// The commands that make the best plan's program and predict its step.
 std::vector<std::string> listCommands(const Found &found);
+/// Makes the folder that writeFiles() writes to, before there is anything to lose; an error where
+/// it cannot be written.
+llvm::Error makeFolder(llvm::StringRef folder);
 /// Writes placements.json, plan.json and commands.sh to the folder.
 llvm::Error writeFiles(const Found &found);
 

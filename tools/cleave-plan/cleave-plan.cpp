@@ -47,7 +47,7 @@ static cl::opt<int64_t>
 static cl::opt<std::string> fixOption("fix", cl::cat(category), cl::value_desc("tp=2,..."),
                                       cl::desc("What is not to be chosen: dp, tp, pp, cp, ep, "
                                                "neighbours, sequence, parameters, chunks, ends, "
-                                               "recompute, schedule, microbatches"));
+                                               "recompute, schedule, offload, microbatches"));
 static cl::opt<std::string> capacityOption(
     "expert-capacity", cl::cat(category), cl::value_desc("1.25"),
     cl::desc("Rows of experts that a rank has room for, as a multiple of its even share (all)"));
@@ -216,6 +216,10 @@ static llvm::Error runTool() {
     space.programs.push_back(source.facts);
   if (llvm::Error error = checkFixed(space))
     return error;
+
+  if (!outputOption.empty())
+    if (llvm::Error error = makeFolder(outputOption))
+      return error;
 
   solve::stopOnSignal();
   PassRunner programs(space, *sources, *cluster);
