@@ -177,20 +177,54 @@ std::optional<double> Search::tryBudget(Plan plan) {
   return least;
 }
 
-/// Of plans with a budget, the one that is tried next: with the least seconds, as far from what is
-/// known of it as others with its schedule were.
-static auto chooseNext(std::vector<std::pair<double, Plan>> &plans,
-                       const std::map<std::pair<std::string, bool>, double> &ratios) {
-  double usual = forEver;
-  for (const auto &[schedule, ratio] : ratios)
-    usual = std::min(usual, ratio);
-  auto estimate = [&](const std::pair<double, Plan> &each) {
-    auto found = ratios.find({each.second.schedule, each.second.offloads});
-    return each.first * (found != ratios.end() ? found->second : ratios.empty() ? 1 : usual);
-  };
-  return std::min_element(plans.begin(), plans.end(),
-                          [&](const auto &a, const auto &b) { return estimate(a) < estimate(b); });
-}
+namespace {
+/// What plans with a budget took that were tried, to choose the one that is tried next.
+class BudgetChoice {
+public:
+  using Guess = std::pair<double, Plan>;
+
+  /// The one with the least seconds, as far from what is known of it as others with its schedule
+  /// were. Of a schedule that none was tried with it is less far, so that one is.
+  std::vector<Guess>::iterator choose(std::vector<Guess> &plans) const {
+    return std::min_element(plans.begin(), plans.end(), [&](const Guess &a, const Guess &b) {
+      return estimate(a) < estimate(b);
+    });
+  }
+
+  /// `seconds`: none if it does not fit, so that others of the layout with the schedule hardly do.
+  void add(const Guess &guess, std::optional<double> seconds) {
+    const auto &[least, plan] = guess;
+    if (!seconds) {
+      misfits.push_back(plan);
+      return;
+    }
+    const double ratio = *seconds / least;
+    auto [known, isNew] = ratios.try_emplace({plan.schedule, plan.offloads}, ratio);
+    if (!isNew)
+      known->second = std::min(known->second, ratio);
+    usual = std::min(usual.value_or(ratio), ratio);
+  }
+
+private:
+  double estimate(const Guess &guess) const {
+    constexpr double ofMisfits = 1.5;
+    const auto &[least, plan] = guess;
+    auto found = ratios.find({plan.schedule, plan.offloads});
+    const double ratio = found != ratios.end() ? found->second : std::sqrt(usual.value_or(1));
+    const bool isMisfit = llvm::any_of(misfits, [&, &plan = plan](const Plan &other) {
+      const Layout &a = plan.shape.layout, &b = other.shape.layout;
+      return plan.schedule == other.schedule && plan.offloads == other.offloads &&
+             a.program == b.program && a.pipeline == b.pipeline && a.data == b.data &&
+             a.tensor == b.tensor && a.context == b.context && a.experts == b.experts;
+    });
+    return least * ratio * (isMisfit ? ofMisfits : 1);
+  }
+
+  std::map<std::pair<std::string, bool>, double> ratios;
+  std::optional<double> usual;
+  std::vector<Plan> misfits;
+};
+} // namespace
 
 bool Search::triesBudgets() const {
   return options.numBudgets > 0 && !options.isExhaustive && !space.fixed.get(Key::Recompute);
@@ -214,19 +248,14 @@ void Search::searchBudgets() {
   BudgetQueue queue(*this);
   if (options.mustOffload || bestPlan.shape.recompute != Recompute::None)
     queue.open(mostLayouts, after(ofLayouts));
-  constexpr double ofMisfits = 1.5;
   std::vector<std::pair<double, Plan>> plans = listBudgets();
-  std::map<std::pair<std::string, bool>, double> ratios;
+  BudgetChoice choice;
   while (!plans.empty() && !isOver() && now() < end && result.numBudgets < options.numBudgets) {
-    auto next = chooseNext(plans, ratios);
-    auto [guess, plan] = *next;
+    auto next = choice.choose(plans);
+    const std::pair<double, Plan> guess = *next;
     plans.erase(next);
     ++result.numBudgets;
-    const std::optional<double> seconds = tryBudget(plan);
-    const double ratio = seconds ? *seconds / guess : ofMisfits;
-    auto [known, isNew] = ratios.try_emplace({plan.schedule, plan.offloads}, ratio);
-    if (!isNew)
-      known->second = std::min(known->second, ratio);
+    choice.add(guess, tryBudget(guess.second));
   }
   if (result.numBudgets > 0)
     result.budgetBound = queue.run();
