@@ -34,6 +34,8 @@ namespace cleave::prove {
   X(LikeTerms, "like-terms", "of equal terms the coefficients are added")                          \
   X(LongSum, "long-sum", "a long sum is one value, whatever the order of its summands")             \
   X(JoinedIntervals, "joined-intervals", "what holds before a place and behind it holds everywhere") \
+  X(JoinedPlace, "joined-place", "what holds at one place and beside it holds at both") \
+  X(SumGoesOn, "sum-goes-on", "a sum over places, and one over those behind them, are one over all") \
   X(JoinedDifferences, "joined-differences", "what holds for each difference of two places holds everywhere") \
   X(PlacesAdd, "places-add", "places are integers: sums of them and of numbers are places")        \
   X(FactorOfLinear, "factor-of-linear", "a factor of a linear op's operand is one of its value")   \

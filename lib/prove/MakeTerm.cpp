@@ -275,7 +275,7 @@ Meaning Terms::apply(const Core &core, ArrayRef<Meaning> given, ArrayRef<SmallVe
     return llvm::any_of(read, [&](ArrayRef<Var> group) { return llvm::is_contained(group, var); });
   };
   llvm::erase_if(own.vars, isRead);
-  settleDigits(own, areParts && core.tag != Core::Tag::IsZero);
+  settleDigits(own, areParts);
   SmallVector<Var> readVars;
   SmallVector<unsigned> readGroups;
   for (auto [i, group] : llvm::enumerate(read)) {

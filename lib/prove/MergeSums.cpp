@@ -121,6 +121,114 @@ static bool isWhere(const Index &index, const Index &all, const Index &differenc
   return coefficient % part.coefficient == 0 && rest == zero * (coefficient / part.coefficient);
 }
 
+/// Makes two that differ only in a guard one, if that of one holds for one number, which its
+/// indices may say for what they depend on there: it is the part of one place, beside a longer one.
+bool Terms::joinPlace(Meaning &meaning) {
+  if (llvm::all_of(meaning, [](const Summand &summand) { return summand.guards.empty(); }))
+    return false;
+  for (unsigned i = 0; i < meaning.size() && !breaks(Lemma::JoinedPlace); ++i)
+    for (unsigned j = 0; j < meaning.size(); ++j) {
+      Summand &a = meaning[i], &b = meaning[j];
+      if (i == j || a.guards.empty() || a.guards.size() != b.guards.size() ||
+          a.reference.term != b.reference.term || a.bound.size() != b.bound.size() ||
+          !isSame(a.coefficient, b.coefficient))
+        continue;
+      std::optional<Substitution> digits =
+          matchDigits(a.bound, a.reference, b.bound, b.reference, variables);
+      auto different = digits ? differenceOf(a.guards, b.guards, *digits) : std::nullopt;
+      if (!different)
+        continue;
+      Guard &guard = a.guards[different->first];
+      const Guard &place = b.guards[different->second];
+      bool isBeside = guard.high == place.low || place.high == guard.low;
+      if (place.high != place.low + 1 || !isBeside ||
+          !llvm::all_of(llvm::zip(a.reference.indices, b.reference.indices), [&](auto pair) {
+            return isWhere(std::get<1>(pair), substitute(std::get<0>(pair), *digits), place.index,
+                           place.low);
+          }))
+        continue;
+      guard.low = std::min(guard.low, place.low);
+      guard.high = std::max(guard.high, place.high);
+      meaning.erase(meaning.begin() + j);
+      return true;
+    }
+  return false;
+}
+
+/// A sum over the values of a digit of which a condition leaves an interval as one over another
+/// digit, which has no other values.
+Summand Terms::withoutIntervals(Summand summand) {
+  for (Var &digit : summand.bound) {
+    auto *guard = llvm::find_if(
+        summand.guards, [&](const Guard &guard) { return guard.index == Index::of(digit); });
+    if (guard == summand.guards.end())
+      continue;
+    int64_t low = std::max<int64_t>(guard->low, 0);
+    int64_t high = std::min(guard->high, variables.getSize(digit));
+    Substitution change;
+    Var within = variables.make(high - low);
+    change[digit] = Index::of(within) + Index(low);
+    summand.guards.erase(guard);
+    substitute(summand, change);
+    digit = within;
+  }
+  Meaning plain;
+  normalizeSummand(summand, plain);
+  return plain.size() == 1 ? plain[0] : summand;
+}
+
+/// Makes a sum over places and one over those behind them, or what is at the next place, one.
+bool Terms::joinNext(Meaning &meaning) {
+  auto without = [](ArrayRef<Var> digits, Var digit) {
+    SmallVector<Var> rest(digits);
+    llvm::erase(rest, digit);
+    return rest;
+  };
+  for (unsigned i = 0; i < meaning.size(); ++i)
+    for (unsigned j = 0; j < meaning.size(); ++j) {
+      if (i == j || meaning[i].reference.term != meaning[j].reference.term ||
+          meaning[i].bound.empty() || !isSame(meaning[i].coefficient, meaning[j].coefficient))
+        continue;
+      Summand a = withoutIntervals(meaning[i]), b = withoutIntervals(meaning[j]);
+      if (a.reference.term != b.reference.term || !isSame(a.coefficient, b.coefficient) ||
+          !a.guards.empty() || !b.guards.empty() ||
+          (a.bound.size() != b.bound.size() && a.bound.size() != b.bound.size() + 1))
+        continue;
+      SmallVector<std::optional<Var>> behind;
+      if (a.bound.size() == b.bound.size())
+        behind.append(b.bound.begin(), b.bound.end());
+      else
+        behind.push_back(std::nullopt);
+      for (Var digit : a.bound)
+        for (std::optional<Var> next : behind) {
+          int64_t size = variables.getSize(digit), more = next ? variables.getSize(*next) : 1;
+          SmallVector<Var> others =
+              next ? without(b.bound, *next) : SmallVector<Var>(b.bound.begin(), b.bound.end());
+          std::optional<Substitution> digits =
+              matchDigits(without(a.bound, digit), a.reference, others, b.reference, variables);
+          if (!digits || size == kOpenSize || more == kOpenSize)
+            continue;
+          Index begin(breaks(Lemma::SumGoesOn) ? 0 : size);
+          (*digits)[digit] = next ? begin + Index::of(*next) : begin;
+          if (!llvm::all_of(llvm::zip(a.reference.indices, b.reference.indices), [&](auto pair) {
+                return substitute(std::get<0>(pair), *digits) == std::get<1>(pair);
+              }))
+            continue;
+          Summand joined = a;
+          Var all = variables.make(size + more);
+          Substitution change;
+          change[digit] = Index::of(all);
+          *llvm::find(joined.bound, digit) = all;
+          substitute(joined, change);
+          meaning.erase(meaning.begin() + std::max(i, j));
+          meaning.erase(meaning.begin() + std::min(i, j));
+          normalizeSummand(std::move(joined), meaning);
+          return true;
+        }
+    }
+  return false;
+}
+
 /// Makes summands one of which each holds where a difference of places is another number, and that
 /// together hold for all of its numbers: blocks of a ring that are put where they belong. Where it
 /// is one number their indices may say that number for it.

@@ -299,8 +299,14 @@ bool Terms::remake(const Summand &summand, Meaning &result) {
     collectVars(index, seen);
     return isAgain;
   };
-  if (term.kind != Term::Kind::Op || llvm::none_of(summand.reference.indices, isAgain) ||
-      breaks(Lemma::MadeAgain))
+  // What says which row is named is another value of a part of the rows.
+  bool isPart =
+      areParts && !llvm::all_of(llvm::zip(term.sizes, summand.reference.indices), [&](auto entry) {
+        auto [size, index] = entry;
+        return isAsWide(index, size);
+      });
+  if (term.kind != Term::Kind::Op || breaks(Lemma::MadeAgain) ||
+      (!isPart && llvm::none_of(summand.reference.indices, isAgain)))
     return false;
   for (Summand &part : makeAt(summand.reference)) {
     part.coefficient *= summand.coefficient;

@@ -247,7 +247,9 @@ Meaning Terms::flatten(Meaning meaning) {
   for (Summand &summand : meaning)
     normalizeSummand(std::move(summand), result);
   combine(result);
-  while (joinIntervals(result) || (arePieces && joinDifferences(result)) ||
+  while (joinIntervals(result) ||
+         (areParts && !arePieces && (joinPlace(result) || joinNext(result))) ||
+         (arePieces && joinDifferences(result)) ||
          ((areShares || arePieces) && joinBlocks(result)) || joinPrefix(result)) {
     // What holds everywhere is no condition.
     llvm::erase_if(result, [&](Summand &summand) { return !simplifyGuards(summand); });

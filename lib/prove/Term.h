@@ -287,6 +287,7 @@ private:
     Index *index;
     int64_t size;
   };
+  bool isOfRow(const Term &term, unsigned digit) const;
   void collectUses(Reference &reference, llvm::SmallVectorImpl<Use> &uses, bool narrowsRows = true);
   void extendDigits(llvm::ArrayRef<Use> uses, llvm::SmallVectorImpl<Var> &vars,
                     llvm::DenseMap<Var, Index> &outer);
@@ -330,6 +331,9 @@ private:
   void unfold(const Summand &folded, Meaning &result);
   void combine(Meaning &meaning);
   bool joinIntervals(Meaning &meaning);
+  bool joinPlace(Meaning &meaning);
+  Summand withoutIntervals(Summand summand);
+  bool joinNext(Meaning &meaning);
   bool joinDifferences(Meaning &meaning);
   bool joinPrefix(Meaning &meaning);
   bool joinBlocks(Meaning &meaning);

@@ -60,15 +60,35 @@ void Terms::extendDigits(ArrayRef<Use> uses, llvm::SmallVectorImpl<Var> &vars,
   }
 }
 
+/// Whether the digit is of the row of which the term says whether it is named: not of what names
+/// it.
+bool Terms::isOfRow(const Term &term, unsigned digit) const {
+  if (term.core.tag != Core::Tag::IsZero)
+    return false;
+  return llvm::any_of(term.operands, [&](const Reference &operand) {
+    const Term &difference = terms[operand.term];
+    // Of another form nothing is known.
+    if (difference.kind != Term::Kind::Sum)
+      return true;
+    return llvm::any_of(difference.body, [&](const Summand &part) {
+      return part.reference.term == identity &&
+             llvm::any_of(part.reference.indices[0].getParts(), [&](const Index::Part &place) {
+               return place.var < operand.indices.size() &&
+                      operand.indices[place.var].getCoefficient(digit) != 0;
+             });
+    });
+  });
+}
+
 /// The indices of a reference, and the sizes of the digits that they are; 0 where a part of the
-/// digit is not one of what it is of. What says which row of a part is named is not one
+/// digit is not one of what it is of. What says which row of a part is named is not one of the rows
 /// (see `narrow`).
 void Terms::collectUses(Reference &reference, SmallVectorImpl<Use> &uses, bool narrowsRows) {
   const Term &term = terms[reference.term];
-  bool isNarrow = narrowsRows && term.core.tag == Core::Tag::IsZero;
   for (auto [i, index] : llvm::enumerate(reference.indices)) {
     bool hasConditions =
         i < term.hasConditions.size() && term.hasConditions[i] && !isAsWide(index, term.sizes[i]);
+    bool isNarrow = narrowsRows && isOfRow(term, i);
     uses.push_back({&index, hasConditions || isNarrow ? 0 : term.sizes[i]});
   }
 }

@@ -23,7 +23,7 @@ from combinations_cover import run_all, seed
 PARTS = lemma_cases_of_parts.__name__
 LAYERS = lemma_cases_of_layers.__name__
 # Of ranks that have functions of their own: test_prove_uneven.py breaks them.
-OF_CLASSES = "uneven-part", "part-in-zeros", "value-in-class", "same-in-classes", "class-by-place"
+OF_CLASSES = "uneven-part", "part-in-zeros", "value-in-class", "same-in-classes", "class-by-place", "joined-place", "sum-goes-on"
 SHARES = "lemma_cases_of_rings", "lemma_cases_of_masks", PARTS
 
 
