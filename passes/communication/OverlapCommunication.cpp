@@ -99,8 +99,11 @@ struct OverlapCommunication : communication::impl::OverlapCommunicationBase<Over
         bytes += memory::getByteSize(type);
       const bool isAhead =
           argumentsAhead && llvm::all_of(op->getOperands(), llvm::IsaPred<BlockArgument>);
-      if (isAhead)
+      if (isAhead) {
+        // Nothing starts so early any more.
+        llvm::erase_if(flights, [&](const Flight &flight) { return flight.wait <= ahead; });
         start = ahead = startAhead(flights, ahead, here, limit - bytes);
+      }
       // What is awaited before the start is no longer in flight.
       auto retire = [&] {
         while (!inFlight.empty() && inFlight.top().first <= start) {
@@ -118,7 +121,8 @@ struct OverlapCommunication : communication::impl::OverlapCommunicationBase<Over
         continue;
       inFlight.push({wait, bytes});
       bytesInFlight += bytes;
-      flights.push_back({start, wait, bytes});
+      if (argumentsAhead)
+        flights.push_back({start, wait, bytes});
       splits.push_back({op, start, wait});
     }
     return splits;
