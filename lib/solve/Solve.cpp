@@ -128,6 +128,8 @@ private:
   double secondsOfIterations = 0;
   /// From where the dual has become slow.
   std::optional<SmoothDual> smooth;
+  /// The dual's best state before that.
+  std::optional<Dual::State> stalled;
   bool isSmoothOver = false;
   unsigned idle = 0;
   std::optional<Branching> branching;
@@ -238,9 +240,11 @@ void Driver::raiseBound(double end, uint64_t most) {
 unsigned Driver::raiseSmoothly() {
   double before = dual->getBest().bound;
   double gap = std::isfinite(target()) ? target() - before : 0.1 * std::abs(before);
-  if (!smooth)
+  if (!smooth) {
+    stalled = dual->getBest();
     smooth.emplace(model.getProblem(), model.getUse(), dual->getPairCosts(),
                    SmoothDual::Point{dual->getBest().messages, dual->getBest().prices}, gap);
+  }
   unsigned made = 0;
   while (made < smoothAtOnce && !isStopped()) {
     smooth->iterate();
@@ -269,7 +273,7 @@ bool Driver::isWorthBranching() const {
 
 void Driver::branch(unsigned workers, double end, uint64_t most) {
   if (!branching->isStarted())
-    branching->start(dual->getBest());
+    branching->start(stalled ? *stalled : dual->getBest());
   if (!branching->isValid()) {
     isBranchingOver = true;
     return;
