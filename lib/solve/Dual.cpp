@@ -73,7 +73,7 @@ void Dual::setPotentials() {
   for (auto [number, node] : llvm::enumerate(problem.getNodes())) {
     for (size_t choice = node.offset; choice < node.offset + node.size; ++choice)
       potentials[choice] = static_cast<double>(problem.getCosts()[choice]);
-    addPrices(number, sums);
+    memory.addPriced(memory.getSegments(number), sums, {&potentials[node.offset], node.size});
   }
   for (auto [edge, offsets] : llvm::zip_equal(problem.getEdges(), pairs.messageOffsets)) {
     const Node &first = problem.getNodes()[edge.first], &second = problem.getNodes()[edge.second];
@@ -81,19 +81,6 @@ void Dual::setPotentials() {
       potentials[first.offset + choice] += messages[offsets.first + choice];
     for (unsigned choice = 0; choice < second.size; ++choice)
       potentials[second.offset + choice] += messages[offsets.second + choice];
-  }
-}
-
-/// Adds what its usage costs at the prices of which these are the sums.
-void Dual::addPrices(unsigned node, llvm::ArrayRef<double> sums) {
-  double *own = &potentials[problem.getNodes()[node].offset];
-  for (const MemoryUse::Segment &segment : memory.getSegments(node)) {
-    double price = sums[segment.range.last] - sums[segment.range.first];
-    if (price == 0)
-      continue;
-    const int64_t *usages = memory.getUsages(segment);
-    for (unsigned choice = 0; choice < problem.getNodes()[node].size; ++choice)
-      own[choice] += price * static_cast<double>(usages[choice]);
   }
 }
 
@@ -270,8 +257,8 @@ void Dual::stepPrices(double upper) {
     changes.push_back(changes.back() + next - prices[point]);
     prices[point] = next;
   }
-  for (unsigned node = 0; node < problem.getNodes().size(); ++node)
-    addPrices(node, changes);
+  for (auto [number, node] : llvm::enumerate(problem.getNodes()))
+    memory.addPriced(memory.getSegments(number), changes, {&potentials[node.offset], node.size});
 }
 
 void Dual::sweep() {

@@ -73,7 +73,6 @@ private:
   void sweep();
   void keepBest();
   void setPotentials();
-  void addPrices(unsigned node, llvm::ArrayRef<double> sums);
   void stepPrices(double upper);
   double computeBound() const;
 

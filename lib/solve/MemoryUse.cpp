@@ -59,3 +59,15 @@ void MemoryUse::addNode(unsigned choices, llvm::ArrayRef<Part> parts) {
   varyingEnds.push_back(middle - segments.begin());
   ends.push_back(segments.size());
 }
+
+void MemoryUse::addPriced(llvm::ArrayRef<Segment> segments, llvm::ArrayRef<double> sums,
+                          llvm::MutableArrayRef<double> costs) const {
+  for (const Segment &segment : segments) {
+    double price = sums[segment.range.last] - sums[segment.range.first];
+    if (price == 0)
+      continue;
+    const int64_t *own = getUsages(segment);
+    for (size_t choice = 0; choice < costs.size(); ++choice)
+      costs[choice] += price * static_cast<double>(own[choice]);
+  }
+}

@@ -32,6 +32,10 @@ public:
     return llvm::ArrayRef(segments).slice(ends[node], varyingEnds[node] - ends[node]);
   }
   const int64_t *getUsages(const Segment &segment) const { return &usages[segment.offset]; }
+  /// Adds to each choice's cost what the segments, which are of one node, use at the prices of
+  /// which these are the sums from the first point on.
+  void addPriced(llvm::ArrayRef<Segment> segments, llvm::ArrayRef<double> sums,
+                 llvm::MutableArrayRef<double> costs) const;
   llvm::ArrayRef<int64_t> getAllUsages() const { return usages; }
 
   struct Part {

@@ -57,19 +57,14 @@ SmoothDual::SmoothDual(const Problem &problem, const MemoryUse &memory, const Pa
 
 void SmoothDual::setPoint(Point point) {
   present = std::move(point);
-  sums.assign(1, 0);
+  std::vector<double> sums{0};
   for (double price : present.prices)
     sums.push_back(sums.back() + price);
   for (auto [number, node] : llvm::enumerate(problem.getNodes())) {
     double *own = &potentials[node.offset];
     for (unsigned choice = 0; choice < node.size; ++choice)
       own[choice] = static_cast<double>(problem.getCosts(number)[choice]);
-    for (const MemoryUse::Segment &segment : memory.getSegments(number)) {
-      double price = sums[segment.range.last] - sums[segment.range.first];
-      const int64_t *usages = memory.getUsages(segment);
-      for (unsigned choice = 0; choice < node.size && price != 0; ++choice)
-        own[choice] += price * static_cast<double>(usages[choice]);
-    }
+    memory.addPriced(memory.getSegments(number), sums, {own, node.size});
     for (const Link &link : getLinks(number))
       for (unsigned choice = 0; choice < node.size; ++choice)
         own[choice] += present.messages[link.own + choice];
@@ -195,18 +190,19 @@ void SmoothDual::findExcess() {
     }
   }
   double used = 0;
-  sums.assign(1, 0);
+  std::vector<double> changeable{0}; // how many points before each one
   for (size_t point = 0; point < points; ++point) {
     used += differences[point];
     excess[point] = used - static_cast<double>(problem.limit);
-    sums.push_back(sums.back() + (present.prices[point] > 0 || excess[point] > 0 ? 1 : 0));
+    changeable.push_back(changeable.back() +
+                         (present.prices[point] > 0 || excess[point] > 0 ? 1 : 0));
   }
   const double *deviation = deviations.data();
   for (unsigned node = 0; node < problem.getNodes().size(); ++node) {
     llvm::ArrayRef<MemoryUse::Segment> segments = memory.getSegments(node);
     double all = 0;
     for (auto [number, segment] : llvm::enumerate(segments))
-      all += deviation[number] * (sums[segment.range.last] - sums[segment.range.first]);
+      all += deviation[number] * (changeable[segment.range.last] - changeable[segment.range.first]);
     for (const MemoryUse::Segment &segment : segments) {
       double row = *deviation++ * all;
       changes[segment.range.first] += row;
@@ -229,12 +225,7 @@ void SmoothDual::multiply(llvm::ArrayRef<double> direction, std::vector<double> 
     const double *probability = &probabilities[node.offset];
     usage.assign(node.size, 0);
     double mean = 0;
-    for (const MemoryUse::Segment &segment : memory.getVarying(number)) {
-      double weight = along[segment.range.last] - along[segment.range.first];
-      const int64_t *usages = memory.getUsages(segment);
-      for (unsigned choice = 0; choice < node.size && weight != 0; ++choice)
-        usage[choice] += weight * static_cast<double>(usages[choice]);
-    }
+    memory.addPriced(memory.getVarying(number), along, usage);
     for (unsigned choice = 0; choice < node.size; ++choice)
       mean += probability[choice] * usage[choice];
     for (unsigned choice = 0; choice < node.size; ++choice)
@@ -300,6 +291,7 @@ void SmoothDual::stepPrices() {
   findExcess();
   std::vector<double> step = findStep();
   double slope = 0, limit = static_cast<double>(problem.limit);
+  std::vector<double> sums;
   auto cut = [&] {
     slope = 0;
     sums.assign(1, 0);
@@ -320,12 +312,7 @@ void SmoothDual::stepPrices() {
     return;
   std::vector<double> changes(potentials.size());
   for (auto [number, node] : llvm::enumerate(problem.getNodes()))
-    for (const MemoryUse::Segment &segment : memory.getSegments(number)) {
-      double price = sums[segment.range.last] - sums[segment.range.first];
-      const int64_t *usages = memory.getUsages(segment);
-      for (unsigned choice = 0; choice < node.size && price != 0; ++choice)
-        changes[node.offset + choice] += price * static_cast<double>(usages[choice]);
-    }
+    memory.addPriced(memory.getSegments(number), sums, {&changes[node.offset], node.size});
   std::vector<double> moved;
   auto getRaise = [&](double part) {
     double raise = -part * sums.back() * limit;

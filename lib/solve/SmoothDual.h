@@ -81,7 +81,7 @@ private:
   double bound = 0, lastBound = -std::numeric_limits<double>::infinity();
   /// Of accelerated gradients: it grows from 1 on, after each restart.
   double momentum = 1;
-  std::vector<double> potentials, probabilities, excess, scales, scratch, sums;
+  std::vector<double> potentials, probabilities, excess, scales, scratch;
 };
 
 } // namespace cleave::solve

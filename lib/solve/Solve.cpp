@@ -98,8 +98,6 @@ private:
            (iterations >= fewestOfDual && (options.moves || part() >= partOfDual));
   }
   unsigned raiseSmoothly();
-  /// Whether neither dual raises the bound any more.
-  bool isDualOver() const { return smooth && isSmoothOver; }
   bool isWorthBranching() const;
   void branch(unsigned workers, double end, uint64_t most);
   void keepBranching(double begin, double end);
@@ -130,7 +128,8 @@ private:
   std::optional<SmoothDual> smooth;
   /// The dual's best state before that.
   std::optional<Dual::State> stalled;
-  bool isSmoothOver = false;
+  /// Whether neither dual raises the bound any more.
+  bool isDualOver = false;
   unsigned idle = 0;
   std::optional<Branching> branching;
   bool isBranchingOver = false;
@@ -220,7 +219,7 @@ bool Driver::tryExhausting(uint64_t steps) {
 
 void Driver::raiseBound(double end, uint64_t most) {
   uint64_t made = 0;
-  while (!isStopped() && !isDualOver() && !isBoundReached) {
+  while (!isStopped() && !isDualOver && !isBoundReached) {
     if (options.moves ? made >= most : part() >= end)
       break;
     if (isSmoothNext()) {
@@ -253,15 +252,15 @@ unsigned Driver::raiseSmoothly() {
   dual->start(smooth->getPoint().messages, smooth->getPoint().prices);
   double raised = dual->settle(0, 2) - before;
   idle = smooth->isCool() && raised < leastRaise * gap ? idle + 1 : 0;
-  isSmoothOver = smooth->isCold() || idle >= mostIdle;
-  if (isSmoothOver)
+  isDualOver = smooth->isCold() || idle >= mostIdle;
+  if (isDualOver)
     dual->settle(0, settlingSweeps);
   return made * sweepsPerSmooth;
 }
 
 /// Decided once, when the bound has stopped to rise.
 bool Driver::isWorthBranching() const {
-  if (isBranchingOver || !isDualOver() || isStopped() || isBoundReached)
+  if (isBranchingOver || !isDualOver || isStopped() || isBoundReached)
     return false;
   if (branching)
     return true;
@@ -429,7 +428,7 @@ void Driver::chooseProblem() {
 
 void Driver::runPhase(const Phase &phase, double begin) {
   // Once the bound rises no more, cases or a second search take its thread.
-  size_t count = isDualOver() && !isWorthBranching() ? 2 : 1;
+  size_t count = isDualOver && !isWorthBranching() ? 2 : 1;
   chooseProblem();
   while (searches.size() < count)
     searches.push_back(makeSearch());

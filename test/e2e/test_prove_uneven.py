@@ -53,6 +53,16 @@ def agree(build_dir, program, local, ranks, batch):
     )  # fmt: skip
 
 
+def check(build_dir, prove, program, local, ranks, batch, lemmas):
+    """It is proved, runs as one rank does, and is not proved without any of the lemmas."""
+    answer = prove(program, local)
+    assert answer["answer"] == "proved" and answer["results"] > 100, answer
+    agree(build_dir, program, local, ranks, batch)
+    for lemma in lemmas:
+        broken = prove(program, local, f"--break-lemma={lemma}")
+        assert broken["answer"] == "unknown" and broken["findings"], lemma
+
+
 @pytest.mark.parametrize("model", part_of_today(OTHERS))
 def test_other_models_are_proved(programs, prove, model):
     answer = prove(*programs(3, cases.UNEVEN_BATCH, model))
@@ -64,12 +74,7 @@ def test_other_models_are_proved(programs, prove, model):
 
 @pytest.mark.parametrize("ranks, batch", part_of_today(SHAPES))
 def test_parts_of_different_sizes_are_proved(build_dir, programs, prove, ranks, batch):
-    program, local = programs(ranks, batch)
-    answer = prove(program, local)
-    assert answer["answer"] == "proved" and answer["results"] > 100, answer
-    agree(build_dir, program, local, ranks, batch)
-    broken = prove(program, local, "--break-lemma=uneven-part")
-    assert broken["answer"] == "unknown" and broken["findings"]
+    check(build_dir, prove, *programs(ranks, batch), ranks, batch, ["uneven-part"])
 
 
 # The last rank has fewer examples, or one.
@@ -79,12 +84,7 @@ NUMBERS = [(3, 5), (3, 8), (4, 7), (5, 9), (7, 13)]
 @pytest.mark.parametrize("ranks, batch", part_of_today(NUMBERS))
 def test_ranks_with_other_numbers_of_examples_are_proved(build_dir, programs, prove, ranks, batch):
     """Sums over the examples of some ranks go on over those of the next; what one example makes is an element of the whole."""
-    program, local = programs(ranks, batch)
-    answer = prove(program, local)
-    assert answer["answer"] == "proved" and answer["results"] > 100, answer
-    agree(build_dir, program, local, ranks, batch)
-    for lemma in ["sum-goes-on", *["joined-place"] * (batch % 2)]:
-        assert prove(program, local, f"--break-lemma={lemma}")["answer"] == "unknown", lemma
+    check(build_dir, prove, *programs(ranks, batch), ranks, batch, ["sum-goes-on", *["joined-place"] * (batch % 2)])
 
 
 @pytest.mark.parametrize("ranks, batch", part_of_today([(3, 3), (5, 5), (3, 6), (6, 6), (7, 7), (11, 11)]))
@@ -92,10 +92,7 @@ def test_parts_in_zeros_are_proved(build_dir, programs, prove, ranks, batch):
     """Gradients of experts are put, a rank's part of 128, where it lies in zeros, and go on as terms of a sum."""
     program, local = programs(ranks, batch, "moe")
     assert "S2_dp> -> tensor<4x" in local.read_text()
-    answer = prove(program, local)
-    assert answer["answer"] == "proved" and answer["results"] > 100, answer
-    agree(build_dir, program, local, ranks, batch)
-    assert prove(program, local, "--break-lemma=part-in-zeros")["answer"] == "unknown"
+    check(build_dir, prove, program, local, ranks, batch, ["part-in-zeros"])
 
 
 def change(text, old, new):
