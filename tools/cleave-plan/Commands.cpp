@@ -50,6 +50,8 @@ llvm::json::Object plan::makePlacements(const Layout &layout, const Source &sour
   addAxis(layout.dataInside ? "dp" : "tp", layout.dataInside ? layout.data : layout.tensor);
   bool isSharded = layout.sharding == Sharding::Fsdp || layout.sharding == Sharding::FsdpOnce;
   if (layout.tensor > 1)
+    llvm::append_range(rules, source.partial);
+  if (layout.tensor > 1)
     for (const TensorRule &rule : source.rules) {
       bool isSequence = rule.style == "sequence";
       if (isSequence && !layout.sequence)

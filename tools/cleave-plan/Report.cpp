@@ -198,8 +198,10 @@ void plan::printText(const Found &found, llvm::raw_ostream &os) {
     os << llvm::formatv("  {0:e4} s, {1:F3} GiB: {2}\n", other.step.seconds,
                         other.step.maxMemory() / gib, plan::describe(other.plan, found.space));
   }
-  if (found.explains)
+  if (found.explanation) {
     printLayouts(found, os);
+    plan::printText(*found.explanation, os);
+  }
   for (const std::string &command : listCommands(found))
     os << command << "\n";
 }
@@ -284,8 +286,11 @@ llvm::json::Object plan::toJSON(const Found &found) {
         {"seconds", result.bestBudget ? llvm::json::Value(*result.bestBudget) : nullptr},
         {"lower_bound", result.budgetBound},
         {"gap", getBudgetGap(result)}};
-  if (found.explains)
+  if (found.explanation) {
     object["layouts"] = std::move(layouts);
+    object["stages"] = makeStageList(*found.explanation);
+    object["tensors"] = makeTensorList(*found.explanation);
+  }
   return object;
 }
 
@@ -349,6 +354,13 @@ llvm::Error plan::writeFiles(const Found &found) {
   if (llvm::Error error =
           write("plan.json", llvm::formatv("{0:2}\n", llvm::json::Value(plan::toJSON(found)))))
     return error;
+  if (found.explanation) {
+    std::string page;
+    llvm::raw_string_ostream os(page);
+    printPage(found, os);
+    if (llvm::Error error = write("plan.html", page))
+      return error;
+  }
   std::string script = "#!/bin/sh -e\n# " + plan::describe(plan, found.space) + "\n";
   for (const std::string &command : listCommands(found))
     script += command + "\n";

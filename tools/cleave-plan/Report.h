@@ -4,6 +4,7 @@
 #define CLEAVE_TOOLS_CLEAVE_PLAN_REPORT_H
 
 #include "lib/plan/Search.h"
+#include "tools/cleave-plan/Explain.h"
 #include "tools/cleave-plan/Source.h"
 
 #include "llvm/Support/JSON.h"
@@ -24,7 +25,8 @@ struct Found {
   unsigned numPartitioned = 0;
   int64_t numLayers = 0; // of these programs
   unsigned numAlternatives = 5;
-  bool explains = false;
+  /// Layouts, stages and tensors are reported, too.
+  std::optional<Explanation> explanation;
 };
 
 /// "dp=2 tp=2 pp=1 parameters=fsdp recompute=cheap".
@@ -38,8 +40,12 @@ std::vector<std::string> listCommands(const Found &found);
 /// Makes the folder that writeFiles() writes to, before there is anything to lose; an error where
 /// it cannot be written.
 llvm::Error makeFolder(llvm::StringRef folder);
-/// Writes placements.json, plan.json and commands.sh to the folder.
+/// Writes placements.json, plan.json and commands.sh to the folder; plan.html, too, if the plan is
+/// explained.
 llvm::Error writeFiles(const Found &found);
+
+/// One page without a server, which shows all of toJSON().
+void printPage(const Found &found, llvm::raw_ostream &os);
 
 /// Why nothing fits: the least memory that would do, and what binds.
 llvm::Error explainMemory(const Found &found);

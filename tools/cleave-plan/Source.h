@@ -8,6 +8,8 @@
 
 #include "dialects/train/Program.h"
 
+#include "llvm/Support/JSON.h"
+
 #include <map>
 #include <optional>
 
@@ -44,6 +46,8 @@ struct Source {
   /// The path of the layers, without their numbers: "h", "model.layers".
   std::string layers;
   std::vector<TensorRule> rules;
+  /// Rules of a user's plan, as its file has them; `rules` has none of what they are for.
+  llvm::json::Array partial;
   std::vector<ExpertRule> experts;
   /// Whether a parameter is divided with the experts of its module.
   bool isOfExperts(llvm::StringRef parameter) const;

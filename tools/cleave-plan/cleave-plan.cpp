@@ -11,6 +11,7 @@
 #include "lib/plan/Fixed.h"
 #include "lib/support/Bytes.h"
 #include "passes/Register.h"
+#include "tools/cleave-plan/PartialPlan.h"
 #include "tools/cleave-plan/Passes.h"
 #include "tools/cleave-plan/PlanSample.h"
 #include "tools/cleave-plan/Report.h"
@@ -48,6 +49,9 @@ static cl::opt<std::string> fixOption("fix", cl::cat(category), cl::value_desc("
                                       cl::desc("What is not to be chosen: dp, tp, pp, cp, ep, "
                                                "neighbours, sequence, parameters, chunks, ends, "
                                                "recompute, schedule, offload, microbatches"));
+static cl::opt<std::string>
+    planOption("plan", cl::cat(category), cl::value_desc("file"),
+               cl::desc("A plan with rules of the axis tp that every layout with that axis keeps"));
 static cl::opt<std::string> capacityOption(
     "expert-capacity", cl::cat(category), cl::value_desc("1.25"),
     cl::desc("Rows of experts that a rank has room for, as a multiple of its even share (all)"));
@@ -64,9 +68,11 @@ static cl::opt<unsigned> budgetsOption(
 static cl::opt<bool> offloadOption(
     "offload", cl::cat(category),
     cl::desc("Budgets may also keep saved values in the host's memory until they are needed"));
-static cl::opt<bool>
-    explainOption("explain", cl::cat(category),
-                  cl::desc("List every layout: searched, refused or slower, and by which bound"));
+static cl::opt<bool> explainOption(
+    "explain", cl::cat(category),
+    cl::desc("List every layout: searched, refused or slower, and by which bound; every "
+             "stage of the plan; and how every tensor lies, and why. With -o, also as "
+             "plan.html"));
 static cl::opt<bool> jsonOption("json", cl::cat(category), cl::desc("Print JSON"));
 static cl::opt<std::string>
     outputOption("o", cl::cat(category), cl::value_desc("folder"),
@@ -207,6 +213,9 @@ static llvm::Error runTool() {
   auto sources = readSources(context);
   if (!sources)
     return sources.takeError();
+  if (!planOption.empty())
+    if (llvm::Error error = readPartialPlan(planOption, *sources, *fixed))
+      return error;
   Space space;
   space.ranks = ranksOption;
   space.fixed = std::move(*fixed);
@@ -216,6 +225,9 @@ static llvm::Error runTool() {
     space.programs.push_back(source.facts);
   if (llvm::Error error = checkFixed(space))
     return error;
+  if (!planOption.empty())
+    if (llvm::Error error = checkPartialPlan(planOption, space, *sources))
+      return error;
 
   if (!outputOption.empty())
     if (llvm::Error error = makeFolder(outputOption))
@@ -252,7 +264,6 @@ static llvm::Error runTool() {
   found.folder = outputOption;
   found.memory = memory;
   found.numAlternatives = alternativesOption;
-  found.explains = explainOption;
   found.numPartitioned = programs.numPartitioned;
   found.numLayers = programs.numLayers;
   found.seconds = timer.getSeconds();
@@ -267,6 +278,12 @@ static llvm::Error runTool() {
     return makeError("layers that look equal are not, please report this: {0}: {1}",
                      describe(result.getBest()->plan, space), llvm::toString(std::move(error)));
   found.seconds = timer.getSeconds();
+  if (explainOption)
+    if (llvm::Error error =
+            explainPlan(result.getBest()->plan, space,
+                        (*sources)[result.getBest()->plan.shape.layout.program], *cluster)
+                .moveInto(found.explanation))
+      return error;
   if (sampleOption)
     if (llvm::Error error =
             samplePlans(space, search, result, {sampleOption, seedOption, memory, confirmOption}))
