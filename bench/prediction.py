@@ -261,33 +261,42 @@ def compare(plans):
             if abs(a[0] - b[0]) > 0.05 * min(a[0], b[0])]
 
 
-def ranking(rows, predictions):
-    """Mean Kendall correlation over pairs more than 5 % apart, and how much slower than the fastest plan the one
-    predicted fastest is, by groups of at least four plans of one model, batch and number of GPUs."""
-    groups = collections.defaultdict(list)
-    for row in rows:
-        value = number(predictions[row["id"]]["predicted_step_time_s"])
-        if value and row["step_time_s"] and row["source"].startswith("vtrain"):
-            key = tuple(row[name] for name in ("source", "layers", "hidden", "global_batch", "gpus"))
-            groups[key].append((float(row["step_time_s"]), value))
-    lines = ["| rows | groups | Kendall, all pairs | Kendall, mean of groups | slower than the fastest, median (%) "
-             "| at the most (%) |",
-             "| --- | ---: | ---: | ---: | ---: | ---: |"]
+def kendall(groups):
+    """Of groups of at least four plans: how many, the correlation over all their pairs, and its mean over them."""
+    signs = [signs for signs in (compare(plans) for plans in groups if len(plans) >= 4) if signs]
+    pairs = [sign for each in signs for sign in each]
+    return len(signs), statistics.mean(pairs), statistics.mean(statistics.mean(each) for each in signs)
+
+
+def ranking(rows, seconds, baseline):
+    """Kendall correlation of pairs that were measured more than 5 % apart, as predicted (by id) and of the baseline,
+    and how much slower than the fastest plan the one predicted fastest is, by groups of at least four plans of one
+    model, batch and number of GPUs."""
+    def group(source, predicted):
+        groups = collections.defaultdict(list)
+        for row in rows:
+            if row["source"] == source and row["step_time_s"] and row["id"] in seconds and row["id"] in baseline:
+                key = tuple(row[name] for name in ("layers", "hidden", "global_batch", "gpus"))
+                groups[key].append((float(row["step_time_s"]), predicted[row["id"]]))
+        return groups.values()
+
+    lines = ["| rows | groups | Kendall, all pairs | of the baseline | Kendall, mean of groups | of the baseline "
+             "| slower than the fastest, median (%) | at the most (%) |",
+             "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    known = []
     for source in ("vtrain_single", "vtrain_multi"):
-        taus, regrets, agree, total = [], [], 0, 0
-        for key, plans in groups.items():
-            if key[0] != source or len(plans) < 4:
-                continue
-            signs = compare(plans)
-            if signs:
-                taus.append(sum(signs) / len(signs))
-                agree += sum(signs)
-                total += len(signs)
-            chosen = min(plans, key=lambda plan: plan[1])
-            regrets.append(100 * (chosen[0] / min(plan[0] for plan in plans) - 1))
-        if taus:
-            lines.append(f"| {source} | {len(taus)} | {agree / total:.3f} | {statistics.mean(taus):.3f} | "
-                         f"{statistics.median(regrets):.1f} | {max(regrets):.1f} |")
+        groups = group(source, seconds)
+        count, pairs, means = kendall(groups)
+        _, base_pairs, base_means = kendall(group(source, baseline))
+        chosen = [(min(plans, key=lambda plan: plan[1])[0], min(plans)[0]) for plans in groups if len(plans) >= 4]
+        regrets = [100 * (chosen / fastest - 1) for chosen, fastest in chosen]
+        lines.append(f"| {source} | {count} | {pairs:.3f} | {base_pairs:.3f} | {means:.3f} | {base_means:.3f} | "
+                     f"{statistics.median(regrets):.1f} | {max(regrets):.1f} |")
+        known.append((base_pairs, base_means))
+    (single, single_means), (multi, multi_means) = known
+    lines += ["", "The aim, 0.92 on one node, was set beside a naive model's 0.83, and 0.81 on several nodes. Over all "
+              f"pairs the baseline has {single:.3f} and {multi:.3f}, as the mean of groups {single_means:.3f} and "
+              f"{multi_means:.3f}: the aim is meant over all pairs."]
     return lines
 
 
@@ -395,7 +404,10 @@ def all_rows(bench, fit):
     predictions = bench.predict(fit.positions, bench.rows, ["--details"])
     errors = errors_of(predictions, bench.rows)
     groups = by_family(errors, bench.rows)
-    others = by_family(baseline_errors(bench, fit_baseline(bench, bench.rows), bench.rows), bench.rows)
+    baseline = baseline_errors(bench, fit_baseline(bench, bench.rows), bench.rows)
+    others = by_family(baseline, bench.rows)
+    measured = {row["id"]: number(row["step_time_s"]) for row in bench.rows}
+    seconds, naive = ({key: (1 + error) * measured[key] for key, error in each.items()} for each in (errors, baseline))
     predicted = sum(bool(row["predicted_step_time_s"]) for row in bench.predict(fit.positions, bench.every).values())
     lines = [f"{predicted} of {len(bench.every)} rows are predicted, {len(errors)} judged, with the constants of "
              f"`examples/devices` (digest {bench.digest(fit.positions)}).", "",
@@ -410,7 +422,7 @@ def all_rows(bench, fit):
         if not predictions[row["id"]]["predicted_step_time_s"])
     return {
         "All rows in one fit": lines,
-        "Ranking of plans": ranking(bench.rows, predictions),
+        "Ranking of plans": ranking(bench.rows, seconds, naive),
         "Memory": memory(bench, predictions),
         "Furthest off": ["| row | error (%) | note |", "| --- | ---: | --- |",
                          *(f"| {key} | {100 * errors[key]:+.0f} | {predictions[key]['note']} |" for key in furthest)],

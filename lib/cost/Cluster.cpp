@@ -275,9 +275,16 @@ llvm::Expected<Cluster> Library::findNamed(llvm::StringRef name, llvm::StringRef
   for (const Nodes &cluster : nodes)
     if (llvm::is_contained(cluster.types, name))
       return make(cluster);
+  // A table has a message for each row.
+  std::string others;
+  if (what != "gpu_type") {
+    others = "; others are ";
+    llvm::raw_string_ostream os(others);
+    llvm::interleaveComma(nodes, os, [&](const Nodes &cluster) { os << cluster.name; });
+  }
   return makeError("{0}: no cluster of this device is described, found '{1}': write files of "
-                   "the device and the cluster, {2}/{3}.json and {2}/{3}-cluster.json",
-                   what, name, folder, name.lower());
+                   "the device and the cluster, {2}/{3}.json and {2}/{3}-cluster.json{4}",
+                   what, name, folder, name.lower(), others);
 }
 
 llvm::Expected<Device> Library::findDevice(llvm::StringRef name) const {

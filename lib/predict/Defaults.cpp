@@ -59,6 +59,10 @@ static std::vector<Field> fieldsOf(Software &s) {
           {"logit_bytes", &s.logitBytes},
           {"loss_bytes", &s.lossBytes},
           {"loss_backward_bytes", &s.lossBackwardBytes},
+          {"loss_kernels", &s.lossKernels},
+          {"loss_backward_kernels", &s.lossBackwardKernels},
+          {"batch_kernels", &s.batchKernels},
+          {"batch_kernels_after_wait", &s.batchKernelsAfterWait},
           {"accumulation_bytes", &s.accumulationBytes},
           {"drops_attention", &s.dropsAttention},
           {"gradient_bytes", &s.gradientBytes},
@@ -77,16 +81,31 @@ static std::vector<Field> fieldsOf(Software &s) {
           {"microbatches_as_ranks", &s.microbatchesAsRanks}};
 }
 
-static llvm::Error readSoftware(JSONReader &reader, Software &s) {
-  if (llvm::Error error = reader.string("reason", s.reason, true))
-    return error;
+static llvm::Error readFields(JSONReader &reader, Software &s) {
   llvm::Error error = readNumbers(reader, fieldsOf(s));
   if (!error && s.attentionRate == 0)
     return makeError("{0}: expected more than 0", reader.path("attention_rate"));
   return error;
 }
 
-void Recipe::apply(Software &software) const {
+static llvm::Error readSoftware(JSONReader &reader, Software &s) {
+  if (llvm::Error error = reader.string("reason", s.reason, true))
+    return error;
+  return readFields(reader, s);
+}
+
+llvm::Expected<Sets> predict::readSets(JSONReader &reader) {
+  Software scratch;
+  if (llvm::Error error = readFields(reader, scratch))
+    return error;
+  Sets sets;
+  for (const Field &field : fieldsOf(scratch))
+    if (reader.has(field.name))
+      sets.emplace_back(field.name, *field.value);
+  return sets;
+}
+
+void predict::applySets(const Sets &sets, Software &software) {
   std::vector<Field> fields = fieldsOf(software);
   for (const auto &[name, value] : sets)
     *llvm::find_if(fields, [&](const Field &field) { return name == field.name; })->value = value;
@@ -127,13 +146,8 @@ static llvm::Error readRecipe(JSONReader &item, Recipe &recipe) {
   if (!sets)
     return sets.takeError();
   JSONReader values(**sets, item.path("sets"));
-  Software scratch;
-  for (const Field &field : fieldsOf(scratch)) {
-    if (llvm::Error error = readNumbers(values, field))
-      return error;
-    if (values.has(field.name))
-      recipe.sets.emplace_back(field.name, *field.value);
-  }
+  if (llvm::Error error = readSets(values).moveInto(recipe.sets))
+    return error;
   if (llvm::Error error = values.finish())
     return error;
   return item.finish();
@@ -177,7 +191,7 @@ static llvm::Error readSource(JSONReader &reader, Source &source) {
                               {"reports_layers", &source.reportsLayers}});
 }
 
-static llvm::Error readModel(JSONReader &reader, Model &m) {
+llvm::Error predict::readModel(JSONReader &reader, Model &m) {
   return readNumbers(reader, {{"head_dimension", &m.headDimension},
                               {"gated", &m.gated},
                               {"dense_layers", &m.denseLayers},

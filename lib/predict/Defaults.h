@@ -93,6 +93,10 @@ struct Software {
   double growingSegments = 0;
   /// Bytes that the loss moves for each logit, forward and backward.
   double lossBytes = 24, lossBackwardBytes = 10;
+  /// Kernels of the loss, up to what is reported of it; and of a microbatch's preparation on each
+  /// stage: copies, broadcasts, masks, positions. Of these, the last so many are launched after the
+  /// host has waited for the device, which idles meanwhile.
+  double lossKernels = 8, lossBackwardKernels = 4, batchKernels = 0, batchKernelsAfterWait = 0;
   /// Bytes that adding a microbatch's gradient to the others moves for each parameter, where
   /// kernels of their own do it; 0: the products that make gradients add them.
   double accumulationBytes = 0;
@@ -111,18 +115,23 @@ struct PublishedLayout {
   double microBatch = 0, chunks = 0;
 };
 
+/// Values of some of `Software`'s fields, by the names that files have for them.
+using Sets = std::vector<std::pair<std::string, double>>;
+
+/// Reads those that an object has; `Software` has no others.
+llvm::Expected<Sets> readSets(support::JSONReader &reader);
+void applySets(const Sets &sets, Software &software);
+
 /// What the software's script for a model on a GPU sets, where it is not what all of them do. The
 /// first one that a row fits counts.
 struct Recipe {
-  std::vector<std::string> models;                  // rows' models begin with one of them
-  std::vector<std::string> gpus;                    // types; none: any
-  std::vector<std::string> precisions;              // as rows say; none: any
-  std::vector<std::string> variants;                // `variant` in `extra`; none: any
-  double from = 0, until = 0;                       // releases (`container` in the column `extra`)
-  double pipeline = 0, expert = 0;                  // degrees; 0: any
-  std::vector<std::pair<std::string, double>> sets; // names of `Software`'s fields
-
-  void apply(Software &software) const;
+  std::vector<std::string> models;     // rows' models begin with one of them
+  std::vector<std::string> gpus;       // types; none: any
+  std::vector<std::string> precisions; // as rows say; none: any
+  std::vector<std::string> variants;   // `variant` in `extra`; none: any
+  double from = 0, until = 0;          // releases (`container` in the column `extra`)
+  double pipeline = 0, expert = 0;     // degrees; 0: any
+  Sets sets;
 };
 
 /// What a source of rows leaves open.
@@ -154,6 +163,9 @@ struct Model {
   /// 2.2).
   double predictions = 0;
 };
+
+/// Reads the fields that an object has.
+llvm::Error readModel(support::JSONReader &reader, Model &model);
 
 struct Defaults {
   llvm::StringMap<Software> software;

@@ -2,6 +2,8 @@
 
 #include "lib/predict/Layout.h"
 
+#include <utility>
+
 using namespace cleave;
 using namespace cleave::predict;
 
@@ -66,6 +68,9 @@ void Reader::readModel() {
   // Otherwise a head has no dimension.
   if (layout.headDimension() < 1)
     fail(makeError("heads: expected at most hidden = {0}, found {1}", layout.hidden, layout.heads));
+  if (layout.heads % layout.kvHeads)
+    fail(makeError("kv_heads: expected a divisor of heads = {0}, found {1}", layout.heads,
+                   layout.kvHeads));
   layout.gpus = integer("gpus", 1);
   layout.gpusPerNode = integer("gpus_per_node", 1, 0);
   llvm::StringRef arch = row.get("arch");
@@ -93,6 +98,10 @@ void Reader::readParts() {
   layout.microbatches = integer("microbatches", 1, 0);
   llvm::StringRef schedule = row.get("schedule");
   layout.interleaved = schedule.contains("interleaved");
+  // Others order, and keep, what 1F1B does not.
+  if (!schedule.empty() && schedule != "none" && !schedule.starts_with("1f1b") &&
+      !layout.interleaved)
+    fail(makeError("schedule: expected 1f1b, 1f1b-interleaved or none, found '{0}'", schedule));
   bool stated = !schedule.empty() && !schedule.contains("not stated") && !layout.interleaved;
   layout.chunks = integer("vpp", 1, layout.pipeline == 1 || stated ? 1 : 0);
   // "vpp" of a pipeline of one rank means nothing.
@@ -104,6 +113,9 @@ void Reader::readParts() {
     layout.shardRanks = layout.data * layout.context;
     if (!sharding.empty() && sharding.getAsInteger(10, layout.shardRanks))
       fail(makeError("fsdp_zero: expected fsdp<RANKS>, found 'fsdp{0}'", sharding));
+    else if (!sharding.empty() && (layout.shardRanks < 1 || layout.data % layout.shardRanks))
+      fail(makeError("fsdp_zero: expected a divisor of dp = {0} ranks, found '{1}'", layout.data,
+                     row.get("fsdp_zero")));
     // A degree in the table counts data-parallel ranks only.
     layout.shardRanks = std::max<int64_t>(layout.shardRanks * layout.context, 1);
   } else if (!sharding.empty()) {
@@ -115,6 +127,8 @@ void Reader::readParts() {
     layout.shardRanks = layout.shardStage ? layout.data * layout.context : 1;
   }
   llvm::StringRef sequence = row.get("sp");
+  if (!sequence.empty() && sequence != "0" && sequence != "1")
+    fail(makeError("sp: expected 0 or 1, found '{0}'", sequence));
   layout.sequenceParallel =
       layout.tensor > 1 &&
       (sequence.empty() ? layout.software.sequenceParallel > 0 : sequence != "0");
@@ -187,14 +201,16 @@ void Reader::readPrecision() {
     layout.notes.push_back(("precision '" + precision + "': the first of the two").str());
     precision = precision.split('|').first;
   }
-  if (precision.starts_with("nvfp4"))
+  // "fp8-rowwise": what is behind the type says how it is scaled.
+  llvm::StringRef type = precision.split('-').first;
+  if (type == "nvfp4")
     layout.width = cost::Width::Bits4;
-  else if (precision.starts_with("fp8") || precision.starts_with("mxfp8"))
+  else if (type == "fp8" || type == "mxfp8")
     layout.width = cost::Width::Bits8;
   else if (precision != "fp16" && precision != "bf16")
     fail(makeError("precision: expected fp16, bf16, fp8, mxfp8 or nvfp4, found '{0}'", precision));
   llvm::StringRef attention = row.get("attention");
-  if (attention.starts_with("flash"))
+  if (attention.split('(').first == "flash") // "flash(sdpa)"
     layout.attention = AttentionKind::Flash;
   else if (attention == "unfused")
     layout.attention = AttentionKind::Unfused;
@@ -234,7 +250,14 @@ void Reader::check() {
     if (share % layout.microBatch)
       return fail(makeError("micro_batch: expected a divisor of global_batch / dp = {0}, found {1}",
                             share, layout.microBatch));
-    layout.microbatches = share / layout.microBatch;
+    int64_t stated = std::exchange(layout.microbatches, share / layout.microBatch);
+    if (stated && stated != layout.microbatches)
+      return fail(makeError("microbatches: expected global_batch / dp / micro_batch = {0}, found "
+                            "{1}",
+                            layout.microbatches, stated));
+  } else if (layout.microbatches) {
+    return fail(makeError("microbatches: expected a divisor of global_batch / dp = {0}, found {1}",
+                          share, layout.microbatches));
   }
   if (layout.heads % layout.tensor)
     return fail(
@@ -293,7 +316,7 @@ llvm::Expected<Layout> predict::readLayout(const Row &row, const Defaults &defau
     return hasRelease && fits(each, row, release);
   });
   if (recipe != source->second.recipes.end())
-    recipe->apply(layout.software);
+    applySets(recipe->sets, layout.software);
   layout.reportsReserved = source->second.reportsReserved > 0;
   layout.reportsLayers = source->second.reportsLayers > 0;
   // "NAME (variant)": the variant, if it is described, otherwise the model.

@@ -2,6 +2,7 @@
 
 #include "lib/predict/Rows.h"
 
+#include "lib/predict/LayoutFile.h"
 #include "lib/predict/StepTime.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -22,6 +23,9 @@ struct Context {
 /// By how much memory may be exceeded before a row is refused: of runs that were measured, one in
 /// ten is predicted to need a quarter more than it did.
 static constexpr double memoryMargin = 4.0 / 3;
+
+/// What the note of a row without a predicted time begins with.
+static constexpr llvm::StringLiteral refused = "not predicted: ";
 
 static std::string print(double value, int digits) {
   std::string text;
@@ -77,9 +81,8 @@ static llvm::Expected<std::vector<std::string>> predictRow(const Row &row, const
   if (step->memory > memoryMargin * limit)
     return std::vector<std::string>{
         "", memory, "",
-        llvm::formatv("not predicted: gpu_type: expected a device of at least {0:F1} GiB, found "
-                      "{1:F1} GiB",
-                      step->memory / (1 << 30), limit / (1 << 30))};
+        llvm::formatv("{0}gpu_type: expected a device of at least {1:F1} GiB, found {2:F1} GiB",
+                      refused, step->memory / (1 << 30), limit / (1 << 30))};
   if (step->memory > limit)
     step->notes.push_back(
         llvm::formatv("more memory than the device's {0:F1} GiB", limit / (1 << 30)));
@@ -92,13 +95,7 @@ static llvm::Expected<std::vector<std::string>> predictRow(const Row &row, const
   return fields;
 }
 
-llvm::Expected<Table> predict::predictRows(const RowsRequest &request) {
-  auto table = readTable(request.rows);
-  if (!table)
-    return table.takeError();
-  for (llvm::StringRef column : requiredColumns())
-    if (!llvm::is_contained(table->header, column))
-      return makeError("{0}: expected a column \"{1}\", found none", request.rows, column);
+static llvm::Expected<Context> readContext(const RowsRequest &request) {
   auto library = cost::Library::read(request.devices);
   if (!library)
     return library.takeError();
@@ -117,15 +114,59 @@ llvm::Expected<Table> predict::predictRows(const RowsRequest &request) {
       return makeError("{0}: expected an object \"plans\"", request.plans);
     context.plans = std::move(*plans);
   }
+  return context;
+}
+
+/// Of a table that was predicted before, these predictions are replaced.
+static void removeColumns(Table &table, llvm::ArrayRef<std::string> columns) {
+  for (size_t at = table.header.size(); at-- > 0;) {
+    if (!llvm::is_contained(columns, table.header[at]))
+      continue;
+    table.header.erase(table.header.begin() + long(at));
+    for (std::vector<std::string> &row : table.rows)
+      row.erase(row.begin() + long(at));
+  }
+}
+
+llvm::Expected<Table> predict::predictRows(const RowsRequest &request) {
+  auto table = readTable(request.rows);
+  if (!table)
+    return table.takeError();
+  for (llvm::StringRef column : requiredColumns())
+    if (!llvm::is_contained(table->header, column))
+      return makeError("{0}: expected a column \"{1}\", found none", request.rows, column);
+  auto context = readContext(request);
+  if (!context)
+    return context.takeError();
   std::vector<std::string> columns = listColumns(request.details);
+  removeColumns(*table, columns);
   for (size_t i = 0; i < table->rows.size(); ++i) {
-    auto fields = predictRow(Row(*table, i), context);
+    auto fields = predictRow(Row(*table, i), *context);
     if (!fields)
-      fields = std::vector<std::string>{"", "", "",
-                                        "not predicted: " + llvm::toString(fields.takeError())};
+      fields =
+          std::vector<std::string>{"", "", "", refused.str() + llvm::toString(fields.takeError())};
     fields->resize(columns.size());
     table->rows[i].insert(table->rows[i].end(), fields->begin(), fields->end());
   }
   table->header.insert(table->header.end(), columns.begin(), columns.end());
+  return table;
+}
+
+llvm::Expected<Table> predict::predictLayout(const RowsRequest &request) {
+  auto context = readContext(request);
+  if (!context)
+    return context.takeError();
+  auto table = readLayoutFile(request.rows, context->defaults);
+  if (!table)
+    return table.takeError();
+  auto fields = predictRow(Row(*table, 0), *context);
+  if (!fields)
+    return makeError("{0}: {1}", request.rows, llvm::toString(fields.takeError()));
+  // What does not fit in memory has no time.
+  llvm::StringRef note = (*fields)[3];
+  if (note.consume_front(refused))
+    return makeError("{0}: {1}", request.rows, note);
+  table->header = listColumns(request.details);
+  table->rows = {std::move(*fields)};
   return table;
 }

@@ -10,7 +10,7 @@ namespace cleave::predict {
 
 /// What predictions of a table need.
 struct RowsRequest {
-  std::string rows;     // the table
+  std::string rows;     // the table; of `predictLayout` the file of one run
   std::string devices;  // the folder of devices, links and clusters
   std::string defaults; // the file of what rows leave open
   std::string plans;    // plans by op, {"plans": {NAME: {...}}}; empty if none
@@ -25,6 +25,10 @@ struct RowsRequest {
 /// memory than there is, whose predicted memory stands. A table without a column that all
 /// rows need is an error.
 llvm::Expected<Table> predictRows(const RowsRequest &request);
+
+/// The same for one run, which a file describes (LayoutFile.h): a table of its added columns alone.
+/// A run that cannot be predicted is an error.
+llvm::Expected<Table> predictLayout(const RowsRequest &request);
 
 } // namespace cleave::predict
 

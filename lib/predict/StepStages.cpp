@@ -146,6 +146,9 @@ void Step::makeStages() {
   plain.layout.recompute = Recompute::None;
   plain.layout.recomputedLayers = 0;
   stages.front() += plain.makeStage(embedding, 1);
+  StageTime batch = plain.makeStage(getBatch(shape), 1);
+  for (StageTime &stage : stages)
+    stage += batch;
   StageTime last = plain.makeStage(head, 1);
   if (layout.software.tiedEmbeddings > 0 && layout.pipeline == 1)
     last.parameters -= embedding.parameters;

@@ -93,6 +93,10 @@ llvm::Expected<Table> predict::readTable(llvm::StringRef path) {
       continue;
     if (table.header.empty()) {
       table.header = std::move(fields);
+      for (size_t i = 0; i < table.header.size(); ++i)
+        if (llvm::is_contained(llvm::ArrayRef(table.header).take_front(i), table.header[i]))
+          return makeError("{0}:{1}: expected one column \"{2}\", found two", path, begin,
+                           table.header[i]);
       continue;
     }
     if (fields.size() != table.header.size())

@@ -282,6 +282,15 @@ LayerClass predict::getEmbedding(const Shape &shape) {
   return b.layer;
 }
 
+LayerClass predict::getBatch(const Shape &shape) {
+  LayerBuilder b(shape);
+  if (b.layout.software.batchKernels > 0) {
+    b.moved(0, 0, b.layout.software.batchKernels, 0);
+    b.layer.forward.back().waits = b.layout.software.batchKernelsAfterWait;
+  }
+  return b.layer;
+}
+
 LayerClass predict::getHead(const Shape &shape) {
   LayerBuilder b(shape);
   double vocabulary = static_cast<double>(b.layout.vocabulary) / shape.tensor;
@@ -289,12 +298,14 @@ LayerClass predict::getHead(const Shape &shape) {
   b.linear(b.tokens, b.hidden, vocabulary, Width::Bits16);
   // The loss: logits to 32 bits, their maximum, exponentials and sum.
   double size = b.tokens * vocabulary;
-  b.moved(b.layout.software.lossBytes * size, b.layout.software.lossBackwardBytes * size, 8, 4);
+  const Software &software = b.layout.software;
+  b.moved(software.lossBytes * size, software.lossBackwardBytes * size, software.lossKernels,
+          software.lossBackwardKernels);
   if (shape.tensor > 1 && !b.layout.sequenceParallel)
     b.communicate(b.layer.backward, Collective::AllReduce, Axis::Tensor, 2 * b.tokens * b.hidden,
                   0);
-  bool isParallel = shape.tensor > 1 && b.layout.software.parallelLogitBytes > 0;
-  b.keep((isParallel ? b.layout.software.parallelLogitBytes : b.layout.software.logitBytes) * size);
+  bool isParallel = shape.tensor > 1 && software.parallelLogitBytes > 0;
+  b.keep((isParallel ? software.parallelLogitBytes : software.logitBytes) * size);
   b.keep(2 * b.tokens * b.hidden / b.gathered);
   b.layer.parameters += b.hidden * vocabulary;
   b.accumulate(1);

@@ -43,6 +43,8 @@ LayerClass getDenseLayer(const Shape &shape, double ffn);
 LayerClass getExpertLayer(const Shape &shape);
 /// The table of the vocabulary, looked up in.
 LayerClass getEmbedding(const Shape &shape);
+/// What prepares a microbatch.
+LayerClass getBatch(const Shape &shape);
 /// The last normalization, the product with the vocabulary, and the loss.
 LayerClass getHead(const Shape &shape);
 /// What joins a token's embedding to a layer's output, to predict one token more: the embedding,

@@ -20,6 +20,7 @@ import csv
 import hashlib
 import json
 import math
+import os
 import pathlib
 import shutil
 import subprocess
@@ -45,7 +46,14 @@ class CalibrationError(Exception):
     """What the caller gave cannot be fitted to."""
 
 
-def read_rows(path, expected=("source", "step_time_s")):
+def is_positive(text):
+    try:
+        return 0 < float(text) < math.inf
+    except ValueError:
+        return False
+
+
+def read_table(path, expected):
     """Header and rows of a table as dictionaries."""
     try:
         with open(path, newline="", encoding="utf-8") as file:
@@ -53,24 +61,36 @@ def read_rows(path, expected=("source", "step_time_s")):
             rows = list(reader)
     except OSError as error:
         raise CalibrationError(f"{path}: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise CalibrationError(f"{path}: expected comma-separated values, found something else: {error}") from None
     for column in expected:
         if not reader.fieldnames or column not in reader.fieldnames:
             raise CalibrationError(f'{path}: expected a column "{column}", found none')
+    for number, row in enumerate(rows, 1):
+        if None in row or None in row.values():
+            raise CalibrationError(f"{path}: row {number}: expected {len(reader.fieldnames)} fields as in the header")
     return reader.fieldnames, rows
+
+
+def read_rows(path):
+    """Measured runs: header and rows as dictionaries."""
+    header, rows = read_table(path, ("source", "step_time_s", "gpu_type", "gpus_per_node"))
+    for number, row in enumerate(rows, 1):
+        for column in ("step_time_s", "gpus_per_node"):
+            if row[column] and not is_positive(row[column]):
+                raise CalibrationError(f"{path}: row {number}: {column}: expected a positive number, or none, found "
+                                       f"{row[column]!r}")
+    return header, rows
 
 
 def read_kernels(path, files):
     """A profile of kernels as dictionaries."""
-    _, kernels = read_rows(path, ("device", "kind", "seconds"))
+    _, kernels = read_table(path, ("device", "kind", "seconds"))
     for number, kernel in enumerate(kernels, 1):
         if kernel["device"] not in files.named:
             raise CalibrationError(f"{path}: kernel {number}: device: expected one of {files.folder}, found "
                                    f"{kernel['device']!r}")
-        try:
-            positive = float(kernel["seconds"]) > 0
-        except ValueError:
-            positive = False
-        if not positive:
+        if not is_positive(kernel["seconds"]):
             raise CalibrationError(f"{path}: kernel {number}: seconds: expected a positive number, found "
                                    f"{kernel['seconds']!r}")
         for column in KERNEL_COLUMNS:
@@ -93,6 +113,14 @@ def run_tool(tool, table, devices, options=(), kind="rows"):
     if done.returncode:
         raise CalibrationError(done.stderr.strip())
     return [line for line in done.stdout.splitlines() if not line.startswith("#")]
+
+
+def check_devices(tool, devices):
+    """Refuses, with cleave-sim's message, a folder that it cannot read: a table without rows asks for nothing else."""
+    with tempfile.TemporaryDirectory() as scratch:
+        table = pathlib.Path(scratch) / "kernels.csv"
+        table.write_text(",".join(KERNEL_COLUMNS) + "\n", encoding="utf-8")
+        run_tool(tool, table, devices, kind="kernels")
 
 
 def predict(tool, table, devices, options=()):
@@ -136,9 +164,9 @@ class Files:
                     continue
                 try:
                     self.constants.append(Constant(file, self.name(item), name, fields))
-                except (KeyError, TypeError):
+                except (KeyError, TypeError, ZeroDivisionError):
                     where = f"{self.folder / file}: constants: {name}"
-                    raise CalibrationError(f'{where}: expected numbers "start", "lower" and "upper"') from None
+                    raise CalibrationError(f'{where}: expected numbers "start", "lower" and, above it, "upper"') from None
         if not self.constants:
             raise CalibrationError(f"{folder}: expected files with constants, found none")
         self.index = {(c.owner, c.name): i for i, c in enumerate(self.constants)}
@@ -173,6 +201,13 @@ class Files:
         """Of the values of all constants: two folders have the same where predictions do not differ for them."""
         values = sorted((c.owner, c.name, self.items[c.file]["constants"][c.name]["value"]) for c in self.constants)
         return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:12]
+
+    def replace(self, folder, positions, errors):
+        """Writes all files, or leaves those that are there alone."""
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            self.write(scratch, positions, errors)
+            for file in self.items:
+                os.replace(pathlib.Path(scratch) / file, pathlib.Path(folder) / file)
 
     def write(self, folder, positions, errors=None):
         """The files with constants at these positions."""
@@ -405,16 +440,20 @@ def main(arguments=None):
         unknown = left_out - {row["source"] for row in rows}
         if unknown:
             raise CalibrationError(f"--leave-out: {options.rows} has no source {sorted(unknown)[0]!r}")
+        tool = find_tool()
+        check_devices(tool, options.devices)
         files = Files(options.devices)
         kernels = read_kernels(options.kernels, files) if options.kernels else ()
-        fit = Fit(files, header, newest([row for row in rows if row["source"] not in left_out]), find_tool(),
-                  [f"--{name}={getattr(options, name)}" for name in ("plans", "defaults") if getattr(options, name)],
-                  kernels=kernels)
         output = pathlib.Path(options.output or options.devices)
         output.mkdir(parents=True, exist_ok=True)
-        files.write(output, fit.positions, fit.errors())
+        fit = Fit(files, header, newest([row for row in rows if row["source"] not in left_out]), tool,
+                  [f"--{name}={getattr(options, name)}" for name in ("plans", "defaults") if getattr(options, name)],
+                  kernels=kernels)
+        files.replace(output, fit.positions, fit.errors())
     except CalibrationError as error:
         sys.exit(f"cleave.calibrate: error: {error}")
+    except OSError as error:
+        sys.exit(f"cleave.calibrate: error: {error.filename}: {error.strerror}")
     print("\n".join(fit.report()))
 
 

@@ -228,4 +228,4 @@ def test_a_program_that_is_not_partitioned_is_refused(tools, exported, tmp_path)
 def test_an_unknown_device_names_the_files_to_write(tools, exported):
     done = subprocess.run([tools / "cleave-sim", exported("gpt", 1), "--cluster=Z9"], capture_output=True, text=True)
     assert done.returncode == 1 and not done.stdout
-    assert re.search(r"--cluster: no cluster of this device is described, found 'Z9': write files .*/z9.json", done.stderr)
+    assert re.search(r"--cluster: no cluster of this device is described, found 'Z9': write files .*/z9.json .*; others are .*dgx-h100", done.stderr)

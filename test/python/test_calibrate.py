@@ -208,3 +208,47 @@ def test_refuses_tables_without_what_it_needs(tmp_path, devices, text, message):
     assert done.returncode == 1
     assert message in done.stderr and "Traceback" not in done.stderr
     assert (devices / "a100.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"step_time_s": "-1"}, "rows.csv: row 1: step_time_s: expected a positive number, or none, found '-1'"),
+    ({"step_time_s": "long"}, "rows.csv: row 1: step_time_s: expected a positive number, or none, found 'long'"),
+    ({"step_time_s": "nan"}, "rows.csv: row 1: step_time_s: expected a positive number, or none, found 'nan'"),
+    ({"gpus_per_node": "eight"}, "rows.csv: row 1: gpus_per_node: expected a positive number, or none, found 'eight'"),
+])
+def test_refuses_rows_that_say_nothing(tmp_path, devices, change, message):
+    write(tmp_path / "rows.csv", [next(make_rows()) | change])
+    done = run(tmp_path / "rows.csv", devices)
+    assert done.returncode == 1
+    assert message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_refuses_what_is_no_table(tmp_path, devices):
+    (tmp_path / "ragged.csv").write_text(",".join(COLUMNS) + "\na,b\n", encoding="utf-8")
+    (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00")
+    for name, message in (("ragged", f"row 1: expected {len(COLUMNS)} fields as in the header"),
+                          ("bytes", "expected comma-separated values, found something else"),
+                          ("absent", "No such file or directory")):
+        done = run(tmp_path / f"{name}.csv", devices)
+        assert done.returncode == 1
+        assert f"{name}.csv: {message}" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_refuses_devices_that_cannot_be_read_before_it_fits(tmp_path, devices):
+    write(tmp_path / "rows.csv", make_rows())
+    path = devices / "cluster-vtrain.json"
+    item = json.loads(path.read_text(encoding="utf-8"))
+    for text, message in ((json.dumps(item | {"of": "z9"}), 'has no device named "z9"'), ("{", "cluster-vtrain.json:"),
+                          (json.dumps(item | {"sizes": 1}), 'unknown field "sizes"')):
+        path.write_text(text, encoding="utf-8")
+        done = run(tmp_path / "rows.csv", devices)
+        assert done.returncode == 1
+        assert message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_output_that_cannot_be_written_is_said_before_it_fits(tmp_path, devices):
+    write(tmp_path / "rows.csv", make_rows())
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    done = run(tmp_path / "rows.csv", devices, f"--output={tmp_path / 'file/fitted'}")
+    assert done.returncode == 1
+    assert "file/fitted: Not a directory" in done.stderr and "Traceback" not in done.stderr

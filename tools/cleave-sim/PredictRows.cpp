@@ -1,6 +1,7 @@
 //===- PredictRows.cpp - predictions for a table of runs ----------------------===//
 
 #include "PredictRows.h"
+#include "Output.h"
 
 #include "lib/cost/Installed.h"
 #include "lib/predict/Kernels.h"
@@ -18,6 +19,9 @@ static cl::OptionCategory rowsCategory("Options for tables of runs");
 static cl::opt<std::string>
     rowsOption("rows", cl::cat(rowsCategory), cl::value_desc("in.csv"),
                cl::desc("Predict step time and memory of the training runs in a table, one a row"));
+static cl::opt<std::string>
+    layoutOption("layout", cl::cat(rowsCategory), cl::value_desc("run.json"),
+                 cl::desc("Predict step time and memory of one training run"));
 static cl::opt<std::string>
     kernelsOption("kernels", cl::cat(rowsCategory), cl::value_desc("in.csv"),
                   cl::desc("Predict the seconds of the kernels in a table, one a row"));
@@ -51,49 +55,83 @@ std::string sim::findDevices() {
 }
 
 bool sim::wantsRows() {
-  return rowsOption.getNumOccurrences() > 0 || kernelsOption.getNumOccurrences() > 0;
+  return rowsOption.getNumOccurrences() || layoutOption.getNumOccurrences() ||
+         kernelsOption.getNumOccurrences();
 }
 
-static llvm::Error write(const predict::Table &table) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  table.print(os);
-  std::error_code code;
-  llvm::raw_fd_ostream file(outputOption, code, llvm::sys::fs::OF_Text);
-  if (!code) {
-    file << text;
-    file.close();
-    code = file.error();
-    file.clear_error();
+llvm::Error sim::checkRowsOptions(bool hasProgram) {
+  llvm::StringRef first;
+  for (const auto *option : {&rowsOption, &layoutOption, &kernelsOption}) {
+    if (!option->getNumOccurrences())
+      continue;
+    if (hasProgram)
+      return makeError("--{0}: expected no program beside it, found one", option->ArgStr);
+    if (!first.empty())
+      return makeError("--{0}: expected it alone, found --{1}, too", first, option->ArgStr);
+    first = option->ArgStr;
   }
-  return code ? makeError("{0}: {1}", outputOption.getValue(), code.message())
-              : llvm::Error::success();
+  if (first == layoutOption.ArgStr && plansOption.getNumOccurrences())
+    return makeError("--plans expects --rows, found --layout");
+  if (!first.empty())
+    return llvm::Error::success();
+  auto check = [](const cl::Option &option) -> llvm::Error {
+    return option.getNumOccurrences()
+               ? makeError("--{0} expects --rows, --layout or --kernels, found none", option.ArgStr)
+               : llvm::Error::success();
+  };
+  for (const auto *option : {&outputOption, &defaultsOption, &plansOption})
+    if (llvm::Error error = check(*option))
+      return error;
+  if (llvm::Error error = check(withoutOption))
+    return error;
+  return check(detailsOption);
+}
+
+/// The output's place is looked at before any work: the input is never overwritten.
+static llvm::Error checkOutput(llvm::StringRef input) {
+  return llvm::sys::fs::equivalent(outputOption, input)
+             ? makeError("--output: {0}: expected another file than the input",
+                         outputOption.getValue())
+             : llvm::Error::success();
 }
 
 static llvm::Error predictKernelsOfOptions() {
-  if (rowsOption.getNumOccurrences())
-    return makeError("--kernels: expected one table, found --rows, too");
   std::string devices = sim::findDevices();
   if (devices.empty())
     return makeError("--kernels: expected --devices=FOLDER, found none");
+  if (llvm::Error error = checkOutput(kernelsOption))
+    return error;
   auto table = predict::predictKernels(kernelsOption, devices);
-  return table ? write(*table) : table.takeError();
+  if (!table)
+    return table.takeError();
+  return sim::writeFile(outputOption, [&](llvm::raw_ostream &os) { table->print(os); });
+}
+
+/// A line for each column.
+static void printLayout(const predict::Table &table, llvm::raw_ostream &os) {
+  for (auto [column, value] : llvm::zip_equal(table.header, table.rows.front()))
+    if (!value.empty())
+      os << llvm::formatv("{0,-28} {1}\n", column, value);
 }
 
 llvm::Error sim::predictRowsOfOptions() {
   if (kernelsOption.getNumOccurrences())
     return predictKernelsOfOptions();
+  bool isLayout = layoutOption.getNumOccurrences() > 0;
   predict::RowsRequest request;
-  request.rows = rowsOption;
+  request.rows = isLayout ? layoutOption : rowsOption;
+  if (llvm::Error error = checkOutput(request.rows))
+    return error;
   request.devices = findDevices();
   request.defaults = defaultsOption;
   if (request.defaults.empty())
     request.defaults = cost::findBeside("../share/cleave/devices/defaults/runs.json",
                                         "../../examples/devices/defaults/runs.json");
   if (request.devices.empty() || request.defaults.empty())
-    return makeError("--rows: expected --devices=FOLDER and --defaults=FILE, found none");
+    return makeError("--{0}: expected --devices=FOLDER and --defaults=FILE, found none",
+                     isLayout ? "layout" : "rows");
   request.plans = plansOption;
-  request.details = detailsOption;
+  request.details = detailsOption || isLayout;
   for (llvm::StringRef name : withoutOption) {
     predict::Terms &terms = request.terms;
     bool *term = llvm::StringSwitch<bool *>(name)
@@ -115,6 +153,13 @@ llvm::Error sim::predictRowsOfOptions() {
           name);
     *term = false;
   }
-  auto table = predict::predictRows(request);
-  return table ? write(*table) : table.takeError();
+  auto table = isLayout ? predict::predictLayout(request) : predict::predictRows(request);
+  if (!table)
+    return table.takeError();
+  return writeFile(outputOption, [&](llvm::raw_ostream &os) {
+    if (isLayout)
+      printLayout(*table, os);
+    else
+      table->print(os);
+  });
 }

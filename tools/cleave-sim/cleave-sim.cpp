@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Output.h"
 #include "PredictRows.h"
 #include "Request.h"
 #include "StepReport.h"
@@ -234,22 +235,6 @@ static llvm::Expected<Request> readOptions() {
   return request;
 }
 
-/// Writes a file through `print`; "-" is the standard output.
-static llvm::Error writeFile(llvm::StringRef path,
-                             llvm::function_ref<void(llvm::raw_ostream &)> print) {
-  std::error_code code;
-  llvm::raw_fd_ostream os(path, code, llvm::sys::fs::OF_Text);
-  if (!code) {
-    print(os);
-    os.close();
-    code = os.error();
-    os.clear_error();
-  }
-  if (code)
-    return cleave::makeError("{0}: {1}", path, code.message());
-  return llvm::Error::success();
-}
-
 /// Loads modules, and has each register its schedules, as MLIR's tools do with passes.
 static llvm::Error loadPlugins() {
   for (llvm::StringRef file : pluginOption) {
@@ -299,6 +284,8 @@ static llvm::Error addStep(const Request &request, Run &run) {
 }
 
 static llvm::Error runTool() {
+  if (llvm::Error error = checkRowsOptions(!programOption.empty()))
+    return error;
   if (wantsRows())
     return predictRowsOfOptions();
   if (llvm::Error error = loadPlugins())

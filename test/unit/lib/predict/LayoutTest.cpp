@@ -127,6 +127,21 @@ TEST_F(LayoutTest, AVariantOfAModelMayBeDescribedByItself) {
   EXPECT_EQ(llvm::cantFail(read()).dimensions.predictions, 0);
 }
 
+TEST_F(LayoutTest, RefusesWhatContradictsItself) {
+  set({{"microbatches", "5"}});
+  EXPECT_EQ(fail(), "microbatches: expected global_batch / dp / micro_batch = 4, found 5");
+  set({{"micro_batch", ""}});
+  EXPECT_EQ(fail(), "microbatches: expected a divisor of global_batch / dp = 8, found 5");
+  set({{"microbatches", "4"}, {"kv_heads", "3"}});
+  EXPECT_EQ(fail(), "kv_heads: expected a divisor of heads = 4, found 3");
+  set({{"kv_heads", "2"}, {"fsdp_zero", "fsdp3"}});
+  EXPECT_EQ(fail(), "fsdp_zero: expected a divisor of dp = 4 ranks, found 'fsdp3'");
+  set({{"fsdp_zero", "fsdp2"}, {"schedule", "gpipe"}});
+  EXPECT_EQ(fail(), "schedule: expected 1f1b, 1f1b-interleaved or none, found 'gpipe'");
+  set({{"schedule", "1f1b (interleaving not stated)"}});
+  EXPECT_EQ(fail(), "");
+}
+
 TEST_F(LayoutTest, RefusesWithTheColumn) {
   set({{"gpus", "17"}});
   EXPECT_EQ(fail(), "gpus: expected dp x tp x pp x cp = 16, found 17");

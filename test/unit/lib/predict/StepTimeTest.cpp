@@ -166,6 +166,37 @@ TEST(StepTime, TheLossMovesTheBytesThatTheSoftwareSays) {
   EXPECT_TRUE(has(head.backward, 14));
 }
 
+TEST(StepTime, LossesAndMicrobatchesTakeTheKernelsThatTheSoftwareSays) {
+  Layout layout = makeLayout();
+  cost::Cluster cluster = makeCluster();
+  cluster.device.kernelSeconds = 1e-3;
+  auto seconds = [&] { return llvm::cantFail(predictStep(layout, cluster, nullptr)).seconds; };
+  double before = seconds();
+  layout.software.lossKernels += 21;
+  layout.software.lossBackwardKernels += 8;
+  EXPECT_NEAR(seconds() - before, 8 * (21 + 8) * 1e-3, 1e-9);
+  before = seconds();
+  layout.software.batchKernels = 13;
+  EXPECT_NEAR(seconds() - before, 8 * 13 * 1e-3, 1e-9);
+  // The device idles for those that come after a wait: computation does not hide their launches.
+  cluster.device.hostSeconds = 1e-5;
+  before = seconds();
+  layout.software.batchKernelsAfterWait = 10;
+  EXPECT_NEAR(seconds() - before, 8 * 10 * 1e-5, 1e-7);
+}
+
+TEST(StepTime, AMicrobatchIsPreparedOnEachStage) {
+  Layout layout = makeLayout();
+  layout.gpus = layout.pipeline = 2;
+  cost::Cluster cluster = makeCluster();
+  cluster.device.kernelSeconds = 1e-3;
+  auto seconds = [&] { return llvm::cantFail(predictStep(layout, cluster, nullptr)).seconds; };
+  double before = seconds();
+  layout.software.batchKernels = 13;
+  // Eight on the busier stage, and one on the other before them.
+  EXPECT_NEAR(seconds() - before, 9 * 13 * 1e-3, 1e-9);
+}
+
 TEST(StepTime, UpdatedParametersAreGatheredUnderTheForward) {
   Layout layout = makeLayout();
   layout.gpus = layout.data = layout.shardRanks = 2;
