@@ -2,7 +2,7 @@
 
 #include "lib/backward/Budget.h"
 
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Placed.h"
 #include "lib/aten/OpCost.h"
 #include "lib/backward/MicrobatchParts.h"
 #include "lib/memory/MemoryPlan.h"
@@ -27,26 +27,40 @@ cleave::backward::readBudgetCluster(Operation *module, StringRef file, bool mayO
   return std::optional<cost::Cluster>(std::move(*cluster));
 }
 
+/// How many bytes of its memory the device moves in a second.
+static double getBytesOfSecond(const cost::Cluster &cluster) {
+  return cluster.device.memoryBandwidth * cluster.device.memoryEfficiency;
+}
+
 double cleave::backward::getHostLinkFactor(const std::optional<cost::Cluster> &cluster) {
   return cluster ? cost::getHostLinkFactor(cluster->device) : cost::nominalHostLinkFactor;
 }
 
-int64_t cleave::backward::timeOfRecomputing(Operation *op,
-                                            const std::optional<cost::Cluster> &cluster) {
+RecomputeTimes::RecomputeTimes(ModuleOp module, std::optional<cost::Cluster> cluster)
+    : cluster(std::move(cluster)), ranks(dist::getMesh(module), [](StringRef) { return 0; }) {}
+
+int64_t RecomputeTimes::get(Operation *op) const {
   bool isView = llvm::all_of(op->getResults(), [&](OpResult result) {
     return memory::getSharedOperand(op, result.getResultNumber()).has_value();
   });
   if (isView)
     return 0;
   double time = 0;
-  if (isa<dist::CommunicationOpInterface>(op))
-    time = cost::nominalLinkFactor * aten::estimateCost(op);
+  if (auto communication = dyn_cast<dist::CommunicationOpInterface>(op))
+    time = getOfCommunication(communication);
   else if (cluster)
-    time = aten::estimateSeconds(op, *cluster) * cluster->device.memoryBandwidth *
-           cluster->device.memoryEfficiency;
+    time = aten::estimateSeconds(op, *cluster) * getBytesOfSecond(*cluster);
   else
     time = aten::estimateCost(op);
   return std::max<int64_t>(1, static_cast<int64_t>(time));
+}
+
+double RecomputeTimes::getOfCommunication(dist::CommunicationOpInterface op) const {
+  const cost::Group group = ranks.find(op.getAxesAttr());
+  if (!cluster || group.size == 0)
+    return cost::nominalLinkFactor * aten::estimateCost(op);
+  return cost::timeOf(*cluster, aten::describeCommunication(op, group.size), group) *
+         getBytesOfSecond(*cluster);
 }
 
 /// The partitions of other policies, which the frontier must not be worse than.
@@ -126,8 +140,8 @@ cleave::backward::choosePartition(const train::ProgramFunctions &program, const 
                 request.mayOffload,
                 getHostLinkFactor(request.cluster)};
   const memory::StepMemory &step = form.memory;
-  PartitionCosts costs(graph, *model, form,
-                       [&](Operation *op) { return timeOfRecomputing(op, request.cluster); });
+  RecomputeTimes times(graph.getFunction()->getParentOfType<ModuleOp>(), request.cluster);
+  PartitionCosts costs(graph, *model, form, [&](Operation *op) { return times.get(op); });
   FailureOr<Frontier> searched = searchPartitions(graph, *model, request.level, costs);
   if (failed(searched))
     return failure();

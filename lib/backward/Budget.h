@@ -3,6 +3,7 @@
 #ifndef CLEAVE_LIB_BACKWARD_BUDGET_H
 #define CLEAVE_LIB_BACKWARD_BUDGET_H
 
+#include "lib/aten/CommunicationWork.h"
 #include "lib/backward/Frontier.h"
 #include "lib/cost/Cluster.h"
 
@@ -22,7 +23,7 @@ struct BudgetRequest {
   std::optional<cost::Cluster> cluster;
 };
 
-/// What a budget came to. Times are those of timeOfRecomputing().
+/// What a budget came to. Times are those of RecomputeTimes.
 struct BudgetReport {
   struct Point {
     int64_t peakBytes = 0, time = 0;
@@ -46,10 +47,23 @@ struct BudgetedPartition {
 llvm::FailureOr<std::optional<cost::Cluster>>
 readBudgetCluster(mlir::Operation *module, llvm::StringRef file, bool mayOffload);
 
-/// How long an op takes, in bytes of memory traffic: as many as the cluster's device moves in that
-/// time, or a nominal device. What ranks send each other counts several times its bytes.
-int64_t timeOfRecomputing(mlir::Operation *op,
-                          const std::optional<cost::Cluster> &cluster = std::nullopt);
+/// How long ops of a module take.
+class RecomputeTimes {
+public:
+  explicit RecomputeTimes(mlir::ModuleOp module,
+                          std::optional<cost::Cluster> cluster = std::nullopt);
+
+  /// In bytes of memory traffic: as many as the cluster's device moves in that time, or a nominal
+  /// device. What ranks send each other, without a cluster or where it is not known how many they
+  /// are, counts several times its bytes.
+  int64_t get(mlir::Operation *op) const;
+
+private:
+  double getOfCommunication(dist::CommunicationOpInterface op) const;
+
+  std::optional<cost::Cluster> cluster;
+  aten::MeshRanks ranks;
+};
 
 /// How many times that of the same bytes of the device's memory a copy to the host takes.
 double getHostLinkFactor(const std::optional<cost::Cluster> &cluster);

@@ -5,13 +5,14 @@
 #include "lib/backward/RecomputeUnits.h"
 
 #include <deque>
-#include <set>
+#include <limits>
+#include <queue>
 
 using namespace cleave::backward;
 using llvm::BitVector;
 
 /// Partitions that are tried at most, and the ops that are gone through for that in all: about half
-/// a second.
+/// a second. As many again, and the double of that, where values may be offloaded.
 static constexpr unsigned kMaxTries = 4000;
 static constexpr uint64_t kMaxWork = 16'000'000;
 
@@ -47,7 +48,8 @@ bool Frontier::insert(PartitionCosts::Costs costs, const BitVector &kept) {
 namespace {
 class Search {
 public:
-  Search(PartitionCosts &costs, unsigned parts) : costs(costs), maxWork(kMaxWork / parts) {}
+  Search(PartitionCosts &costs, unsigned parts)
+      : costs(costs), maxTries(kMaxTries), maxWork(kMaxWork / parts) {}
 
   Frontier run(llvm::ArrayRef<BitVector> seeds) {
     if (mayTryAll(costs.countBits())) {
@@ -75,13 +77,15 @@ private:
     return bits < 24 && (uint64_t(countOps()) << bits) <= maxWork;
   }
   unsigned countOps() const { return std::max(costs.countOps(), 1u); }
-  bool hasWork() const { return tries < kMaxTries && work < maxWork; }
+  bool hasWork() const { return tries < maxTries && work < maxWork; }
 
-  void tryPartition(const BitVector &kept) {
+  PartitionCosts::Costs tryPartition(const BitVector &kept) {
     work += countOps();
     ++tries;
-    if (frontier.insert(costs.measure(kept), kept))
+    const PartitionCosts::Costs measured = costs.measure(kept);
+    if (frontier.insert(measured, kept))
       found.push_back(kept);
+    return measured;
   }
 
   void tryAll(unsigned bits) {
@@ -148,30 +152,14 @@ private:
   }
 
   /// Offloads of what each partition so far saves, as long as there is work left: the first values,
-  /// which are held longest, or the largest, one after the other; then what lies near the best.
+  /// which are held longest, or the largest; then what lies near the best.
   void offload() {
+    maxTries *= 2;
+    maxWork *= 2;
     tries = 0;
     work = 0;
     found.clear();
-    std::vector<BitVector> plain;
-    for (const Frontier::Point &point : frontier.getPoints())
-      plain.push_back(point.kept);
-    size_t left = plain.size();
-    for (const BitVector &kept : plain) {
-      // Half of the work is for what lies near.
-      uint64_t share = std::min<uint64_t>(kMaxTries - std::min(tries, kMaxTries),
-                                          (maxWork / 2 - std::min(work, maxWork / 2)) / countOps());
-      share /= left--;
-      costs.measure(kept);
-      llvm::SmallVector<unsigned> bits = costs.listOffloadable();
-      BitVector late = kept;
-      late.set(costs.getLateBit());
-      for (const BitVector &start : {kept, late})
-        offloadInOrder(start, bits, share / 4);
-      llvm::stable_sort(bits, [&](unsigned a, unsigned b) { return bytesOf(a) > bytesOf(b); });
-      for (const BitVector &start : {kept, late})
-        offloadInOrder(start, bits, share / 4);
-    }
+    offloadInOrders();
     tries = 0;
     while (!found.empty() && hasWork()) {
       BitVector kept = std::move(found.front());
@@ -190,18 +178,82 @@ private:
     }
   }
 
-  int64_t bytesOf(unsigned bit) const {
-    return costs.getBytes(costs.getOffloadable()[bit - costs.getChoices().size()]);
+  /// What a partition can offload, in some order.
+  struct Order {
+    BitVector kept;
+    llvm::SmallVector<unsigned> bits;
+
+    BitVector offload(size_t count) const {
+      BitVector result = kept;
+      for (unsigned bit : llvm::ArrayRef<unsigned>(bits).take_front(count))
+        result.set(bit);
+      return result;
+    }
+  };
+  /// How much of an order is offloaded: between two counts whose costs are known.
+  struct Span {
+    const Order *order;
+    size_t low, high;
+    PartitionCosts::Costs lowCosts, highCosts;
+  };
+
+  /// The more of an order is offloaded, the lower the peak and the longer the time: so what lies
+  /// in a span has at best the peak of its high end and the time of its low end. The time that this
+  /// is below what is known with such a peak; 0 if nothing in the span can be on the frontier.
+  int64_t getGain(const Span &span) const {
+    if (span.high - span.low < 2)
+      return 0;
+    const Frontier::Point *best = frontier.find(span.highCosts.peakBytes);
+    return best ? std::max<int64_t>(best->costs.time - span.lowCosts.time, 0)
+                : std::numeric_limits<int64_t>::max();
   }
 
-  /// The first one, the first two, ...; more at a time where that would take too many tries.
-  void offloadInOrder(BitVector kept, llvm::ArrayRef<unsigned> bits, uint64_t maxTries) {
-    size_t stride = bits.size() / std::max<uint64_t>(maxTries, 1) + 1;
-    for (size_t next = 0; next < bits.size();) {
-      for (size_t end = std::min(next + stride, bits.size()); next < end; ++next)
-        kept.set(bits[next]);
-      tryPartition(kept);
+  /// Halves the span that may gain most, again and again. Takes half of the work.
+  void offloadInOrders() {
+    std::deque<Order> orders;
+    auto isBehind = [](const auto &a, const auto &b) { return a.first < b.first; };
+    std::priority_queue<std::pair<int64_t, Span>, std::vector<std::pair<int64_t, Span>>,
+                        decltype(isBehind)>
+        spans(isBehind);
+    auto add = [&](const Span &span) {
+      if (int64_t gain = getGain(span); gain > 0)
+        spans.push({gain, span});
+    };
+    std::vector<Frontier::Point> plain = frontier.getPoints().vec();
+    const size_t enough = std::min<uint64_t>(maxTries, maxWork / 2 / countOps());
+    const size_t stride = plain.size() * 8 / std::max<size_t>(enough, 1) + 1;
+    for (size_t each = 0; each < plain.size(); each += stride) {
+      const Frontier::Point &point = plain[each];
+      costs.measure(point.kept);
+      llvm::SmallVector<unsigned> first = costs.listOffloadable(), largest = first;
+      llvm::stable_sort(largest, [&](unsigned a, unsigned b) { return bytesOf(a) > bytesOf(b); });
+      for (bool isLate : {false, true}) {
+        Order order{point.kept, first};
+        if (isLate)
+          order.kept.set(costs.getLateBit());
+        const PartitionCosts::Costs all = tryPartition(order.offload(first.size()));
+        for (const auto &bits : {first, largest}) {
+          orders.push_back({order.kept, bits});
+          add({&orders.back(), 0, bits.size(), point.costs, all});
+        }
+      }
     }
+    while (!spans.empty() && tries < enough) {
+      auto [gain, span] = spans.top();
+      spans.pop();
+      if (getGain(span) < gain) { // something better was found since
+        add(span);
+        continue;
+      }
+      const size_t middle = span.low + (span.high - span.low) / 2;
+      const PartitionCosts::Costs between = tryPartition(span.order->offload(middle));
+      add({span.order, span.low, middle, span.lowCosts, between});
+      add({span.order, middle, span.high, between, span.highCosts});
+    }
+  }
+
+  int64_t bytesOf(unsigned bit) const {
+    return costs.getBytes(costs.getOffloadable()[bit - costs.getChoices().size()]);
   }
 
   bool isOnFrontier(const BitVector &kept) const {
@@ -228,7 +280,8 @@ private:
   }
 
   PartitionCosts &costs;
-  const uint64_t maxWork;
+  unsigned maxTries;
+  uint64_t maxWork;
   Frontier frontier;
   std::vector<RecomputeUnit> units;
   std::vector<std::vector<unsigned>> classes;

@@ -4,15 +4,16 @@
 
 #include "lib/backward/Offload.h"
 
-#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace cleave::backward;
 namespace train = cleave::train;
 
-/// The backward, and the arguments that it takes.
+/// The backward, the arguments that it takes, and its ops by those of the graph.
 static func::FuncOp buildBackward(const JointGraph &graph, const Partition &partition,
                                   ArrayRef<std::string> names, llvm::DenseSet<Value> &taken,
+                                  llvm::DenseMap<Operation *, Operation *> &clones,
                                   unsigned &numRecomputed) {
   PartBuilder builder(graph.getFunction(), train::Phase::Backward);
   for (Operation *op : listBackwardOps(graph, partition))
@@ -32,6 +33,7 @@ static func::FuncOp buildBackward(const JointGraph &graph, const Partition &part
   for (auto [value, name] : llvm::zip_equal(partition.saved, names))
     builder.addSaved(value, name);
   return builder.build([&](Operation *original, Operation *clone) {
+    clones[original] = clone;
     if (!graph.isForward(original))
       return;
     clone->setAttr(train::kRecomputedAttrName, UnitAttr::get(clone->getContext()));
@@ -66,18 +68,20 @@ MicrobatchParts cleave::backward::buildParts(const JointGraph &graph, const Part
                                              ArrayRef<std::string> names) {
   MicrobatchParts parts;
   llvm::DenseSet<Value> takenByBackward;
-  parts.backward = buildBackward(graph, partition, names, takenByBackward, parts.numRecomputed);
+  llvm::DenseMap<Operation *, Operation *> clones;
+  parts.backward =
+      buildBackward(graph, partition, names, takenByBackward, clones, parts.numRecomputed);
   parts.forward = buildForward(graph, partition, names, takenByBackward);
   parts.forward->moveBefore(parts.backward);
   if (partition.offloaded.empty())
     return parts;
-  llvm::StringSet<> offloaded;
+  llvm::StringMap<Operation *> offloaded;
   for (auto [value, name] : llvm::zip_equal(partition.saved, names))
-    if (partition.offloaded.contains(value))
-      offloaded.insert(name);
+    if (auto found = partition.offloaded.find(value); found != partition.offloaded.end())
+      offloaded[name] = clones.lookup(found->second);
   func::FuncOp functions[] = {parts.forward, parts.backward};
   SavedValues(functions).offload(
       [&](const SavedValues::Saved &each) { return offloaded.contains(each.name.getValue()); },
-      partition.reloadsLate);
+      [&](StringAttr name, Operation *) { return offloaded.lookup(name.getValue()); });
   return parts;
 }

@@ -66,35 +66,30 @@ namespace {
 /// Changes one function.
 class HostCopies {
 public:
-  HostCopies(func::FuncOp function, bool reloadsLate) : function(function) {
-    Operation *product = nullptr;
-    for (Operation &op : function.front()) {
-      productBefore[&op] = product;
-      if (!reloadsLate && hidesCopies(&op))
-        product = &op;
-    }
-  }
+  explicit HostCopies(func::FuncOp function) : function(function) {}
 
-  /// The argument is a host copy from now on.
-  void reload(BlockArgument argument) {
-    auto type = cast<RankedTensorType>(argument.getType());
-    Operation *first = nullptr;
-    SmallVector<OpOperand *> uses;
-    for (OpOperand &use : argument.getUses()) {
-      if (isPassedOn(use))
-        continue;
-      uses.push_back(&use);
-      if (!first || use.getOwner()->isBeforeInBlock(first))
-        first = use.getOwner();
+  /// These arguments are host copies from now on. They are copied back in the order of their uses.
+  void reload(ArrayRef<BlockArgument> arguments, SavedValues::PlaceOfReload placeOf) {
+    SmallVector<std::pair<Operation *, BlockArgument>> reloads;
+    for (BlockArgument argument : arguments) {
+      if (Operation *first = findFirstUse(argument))
+        reloads.push_back({first, argument});
+      else
+        argument.setType(dist::HostType::get(cast<RankedTensorType>(argument.getType())));
     }
-    argument.setType(dist::HostType::get(type));
-    if (!first)
-      return;
-    Operation *product = productBefore.lookup(first);
-    OpBuilder b(product ? product : first);
-    auto op = dist::ReloadOp::create(b, argument.getLoc(), type, argument);
-    for (OpOperand *use : uses)
-      use->set(op.getResult());
+    llvm::stable_sort(reloads, [](const auto &a, const auto &b) {
+      return a.first != b.first && a.first->isBeforeInBlock(b.first);
+    });
+    for (auto [first, argument] : reloads) {
+      auto type = cast<RankedTensorType>(argument.getType());
+      train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+      Operation *place = placeOf(role.getName(), first);
+      OpBuilder b(place ? place : first);
+      auto op = dist::ReloadOp::create(b, argument.getLoc(), type, argument);
+      argument.replaceUsesWithIf(
+          op.getResult(), [&](OpOperand &use) { return use.getOwner() != op && !isPassedOn(use); });
+      argument.setType(dist::HostType::get(type));
+    }
   }
 
   void offload(OpOperand &result) {
@@ -115,30 +110,52 @@ public:
   }
 
 private:
+  Operation *findFirstUse(BlockArgument argument) const {
+    Operation *first = nullptr;
+    for (OpOperand &use : argument.getUses())
+      if (!isPassedOn(use) && (!first || use.getOwner()->isBeforeInBlock(first)))
+        first = use.getOwner();
+    return first;
+  }
+
   bool isPassedOn(OpOperand &use) const {
     return use.getOwner()->hasTrait<OpTrait::IsTerminator>() &&
            train::getResultRole(function, use.getOperandNumber()).getKind() == RoleKind::Saved;
   }
 
   func::FuncOp function;
-  llvm::DenseMap<Operation *, Operation *> productBefore;
 };
 } // namespace
 
-void SavedValues::offload(function_ref<bool(const Saved &)> select, bool reloadsLate) {
+void SavedValues::offload(function_ref<bool(const Saved &)> select) {
+  llvm::DenseMap<Operation *, Operation *> hidingBefore;
+  for (func::FuncOp function : functions) {
+    Operation *hiding = nullptr;
+    for (Operation &op : function.front()) {
+      hidingBefore[&op] = hiding;
+      if (hidesCopies(&op))
+        hiding = &op;
+    }
+  }
+  offload(select, [&](StringAttr, Operation *firstUse) { return hidingBefore.lookup(firstUse); });
+}
+
+void SavedValues::offload(function_ref<bool(const Saved &)> select, PlaceOfReload placeOf) {
   llvm::DenseSet<std::pair<Operation *, unsigned>> selected;
   for (const Saved &each : saved)
     if (select(each))
       selected.insert({each.function, each.result});
   llvm::DenseSet<StringAttr> onHost;
   for (func::FuncOp function : functions) {
-    HostCopies copies(function, reloadsLate);
+    HostCopies copies(function);
+    SmallVector<BlockArgument> taken;
     for (BlockArgument argument : function.getArguments()) {
       train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
       if (role.getKind() == RoleKind::Saved && onHost.contains(role.getName()) &&
           isa<RankedTensorType>(argument.getType()))
-        copies.reload(argument);
+        taken.push_back(argument);
     }
+    copies.reload(taken, placeOf);
     for (OpOperand &result : function.front().getTerminator()->getOpOperands()) {
       train::RoleAttr role = train::getResultRole(function, result.getOperandNumber());
       if (role.getKind() != RoleKind::Saved)

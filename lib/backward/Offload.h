@@ -27,10 +27,16 @@ public:
   };
   llvm::ArrayRef<Saved> get() const { return saved; }
 
+  /// The op of a function before which a value is copied back that `firstUse` uses first; null for
+  /// right before that.
+  using PlaceOfReload =
+      llvm::function_ref<mlir::Operation *(mlir::StringAttr name, mlir::Operation *firstUse)>;
   /// Has these values copied to host memory as soon as they are made, and back in each function
-  /// that takes them: before the last op ahead of the first use that hides the copy, or else, and
-  /// if `reloadsLate`, right before that use. What passes a value on passes its host copy on.
-  void offload(llvm::function_ref<bool(const Saved &)> select, bool reloadsLate = false);
+  /// that takes them. What passes a value on passes its host copy on.
+  void offload(llvm::function_ref<bool(const Saved &)> select, PlaceOfReload placeOf);
+  /// The same, copied back before the last op ahead of the first use that hides the copy, or else
+  /// right before that use.
+  void offload(llvm::function_ref<bool(const Saved &)> select);
 
 private:
   llvm::ArrayRef<mlir::func::FuncOp> functions;

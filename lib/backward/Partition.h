@@ -18,9 +18,9 @@ enum class PartitionPolicy {
 struct Partition {
   /// In the order in which the forward makes them; buffers' old values first.
   llvm::SmallVector<mlir::Value> saved;
-  /// Those that wait in host memory; see SavedValues::offload.
-  llvm::DenseSet<mlir::Value> offloaded;
-  bool reloadsLate = false;
+  /// Those that wait in host memory, and of each the op of the backward before which it is copied
+  /// back; null for right before its first use.
+  llvm::DenseMap<mlir::Value, mlir::Operation *> offloaded;
 };
 
 /// Chooses the saved values by a policy that has no budget; checkpoint tags bind both.

@@ -81,9 +81,10 @@ void PartitionCosts::number(const JointGraph &graph) {
 
 void PartitionCosts::readOp(const JointGraph &graph, Operation &op) {
   Op &entry = ops.emplace_back();
+  operations.push_back(&op);
   entry.isTangent = graph.isTangent(&op);
   entry.isForward = !entry.isTangent && graph.isForward(&op);
-  entry.hides = hidesCopies(&op);
+  entry.hides = hidesCopies(&op) || isa<dist::CommunicationOpInterface>(&op);
   if (entry.isForward)
     forwardOps.push_back(unsigned(ops.size() - 1));
   for (mlir::Value operand : op.getOperands())
@@ -152,22 +153,6 @@ void PartitionCosts::decideFates(const JointGraph &graph, const RecomputeModel &
       value.choice = unsigned(choices.size());
       choices.push_back(originals[number]);
     }
-}
-
-/// All that may come to be saved and is made by an op. What stays on the device anyway is not saved
-/// by offloading it: a search finds that out.
-void PartitionCosts::findOffloadable() {
-  for (auto [number, value] : llvm::enumerate(values)) {
-    bool isSaved = value.fate == Fate::Choice || value.fate == Fate::Saved;
-    if (!isSaved || value.op == kNone || value.bytes == 0)
-      continue;
-    value.offload = unsigned(offloadable.size());
-    offloadable.push_back(unsigned(number));
-    ops.emplace_back().operands.push_back(unsigned(number));
-    Op &reload = ops.emplace_back();
-    reload.results.push_back(unsigned(number));
-    reload.isReload = true;
-  }
 }
 
 BitVector PartitionCosts::getKept(const Partition &partition) const {
@@ -247,44 +232,6 @@ void PartitionCosts::collect(const BitVector &kept) {
     addCopies();
 }
 
-/// As SavedValues::offload does.
-void PartitionCosts::addCopies() {
-  withCopies.clear();
-  for (unsigned index : forwardList) {
-    withCopies.push_back(index);
-    for (unsigned result : ops[index].results)
-      if (isOffloaded(result))
-        withCopies.push_back(offloadOp(values[result].offload));
-  }
-  forwardList.swap(withCopies);
-
-  // A copy back goes before the last op that hides it, which is in the list already.
-  std::vector<std::pair<size_t, unsigned>> reloads;
-  size_t place = 0, hiding = kNone;
-  auto use = [&](unsigned value) {
-    unsigned offload = values[value].offload;
-    if (isOffloaded(value) && std::exchange(reloadMark[offload], mark) != mark)
-      reloads.emplace_back(hiding == kNone || isLate ? place : hiding, reloadOp(offload));
-  };
-  for (unsigned index : backwardList) {
-    llvm::for_each(ops[index].operands, use);
-    if (ops[index].hides)
-      hiding = place;
-    ++place;
-  }
-  for (const Result &result : backwardResults)
-    use(result.value);
-  withCopies.clear();
-  auto next = reloads.begin();
-  for (size_t each = 0; each <= backwardList.size(); ++each) {
-    for (; next != reloads.end() && next->first == each; ++next)
-      withCopies.push_back(next->second);
-    if (each < backwardList.size())
-      withCopies.push_back(backwardList[each]);
-  }
-  backwardList.swap(withCopies);
-}
-
 void PartitionCosts::listForward() {
   bool hasMore = false;
   std::vector<unsigned> &worklist = missing;
@@ -313,58 +260,17 @@ Partition PartitionCosts::getPartition(const BitVector &kept) {
   collect(kept);
   llvm::sort(saved);
   Partition partition;
-  partition.reloadsLate = isLate;
   for (unsigned value : saved) {
     partition.saved.push_back(originals[value]);
     if (isOffloaded(value))
-      partition.offloaded.insert(originals[value]);
+      partition.offloaded[originals[value]] = nullptr;
   }
+  if (isLate || partition.offloaded.empty())
+    return partition;
+  for (const Reload &reload : reloads)
+    if (reload.before != kNone)
+      partition.offloaded[originals[offloadable[reload.offload]]] = operations[reload.before];
   return partition;
-}
-
-SmallVector<unsigned> PartitionCosts::listOffloadable() const {
-  SmallVector<unsigned> bits;
-  for (unsigned value : saved)
-    if (values[value].offload != kNone)
-      bits.push_back(unsigned(choices.size()) + values[value].offload);
-  llvm::sort(bits);
-  return bits;
-}
-
-/// What a function waits for copies, which follow each other on a stream of their own: each begins
-/// after what comes before it in the list; an op waits for a copy back that it uses, and the end
-/// of the function for all. So simulate::timeOf counts.
-int64_t PartitionCosts::timeOfWaiting(ArrayRef<unsigned> list, bool isBackward) {
-  int64_t clock = 0, copied = 0, computed = 0;
-  for (unsigned index : list) {
-    if (index >= numOps) {
-      unsigned offload = (index - numOps) / 2;
-      double bytes = double(values[offloadable[offload]].bytes);
-      copied = std::max(copied, clock) + static_cast<int64_t>(bytes * step.hostLinkFactor);
-      arrivals[offload] = copied;
-      continue;
-    }
-    const Op &op = ops[index];
-    for (unsigned operand : op.operands)
-      if (isBackward && isOffloaded(operand))
-        clock = std::max(clock, arrivals[values[operand].offload]);
-    clock += op.time;
-    computed += op.time;
-  }
-  return std::max(clock, copied) - computed;
-}
-
-/// Copies run beside what a function computes. They cost the traffic that they add to the device's
-/// memory, and what is waited for them.
-int64_t PartitionCosts::timeOfCopies() {
-  int64_t bytes = 0;
-  for (unsigned value : saved)
-    if (isOffloaded(value))
-      bytes += values[value].bytes;
-  if (bytes == 0)
-    return 0;
-  return 2 * bytes + timeOfWaiting(forwardList, /*isBackward=*/false) +
-         timeOfWaiting(backwardList, /*isBackward=*/true);
 }
 
 PartitionCosts::Costs PartitionCosts::measure(const BitVector &kept) {

@@ -60,7 +60,7 @@ public:
   llvm::ArrayRef<unsigned> getOffloadable() const { return offloadable; }
   /// The bits of `kept`: one for each choice, then one for each of these, then `getLateBit`.
   unsigned countBits() const { return getLateBit() + !offloadable.empty(); }
-  /// Whether copies come back right before they are used, and not beside what runs before that.
+  /// Whether copies come back right before they are used, and not so early that nothing waits.
   unsigned getLateBit() const { return unsigned(choices.size() + offloadable.size()); }
 
   struct Costs {
@@ -126,12 +126,18 @@ private:
     llvm::SmallVector<unsigned, 2> results;
     int64_t time = 0;
     bool isTangent = false, isForward = false;
-    /// Whether copies run beside it (hidesCopies), and whether it is a copy back from the host.
+    /// Whether copies run beside it, and whether it is a copy back from the host.
     bool hides = false, isReload = false;
   };
   struct Result {
     unsigned value;
     bool isHandedOn; ///< to another stage: it does not stay to the end
+  };
+  /// A copy back from the host: its place in the list of the backward, and the op there.
+  struct Reload {
+    unsigned offload;
+    unsigned place;
+    unsigned before = kNone;
   };
   void number(const JointGraph &graph);
   void readOp(const JointGraph &graph, mlir::Operation &op);
@@ -142,6 +148,12 @@ private:
   void computeNeeded(const llvm::BitVector &kept);
   void listForward();
   void addCopies();
+  void listReloads();
+  void moveReloadsAhead();
+  int64_t timeOfCopy(unsigned value) const {
+    return static_cast<int64_t>(double(values[value].bytes) * step.hostLinkFactor);
+  }
+  static int64_t getHidingTime(const Op &op) { return op.hides ? op.time : 0; }
   int64_t timeOfCopies();
   int64_t timeOfWaiting(llvm::ArrayRef<unsigned> list, bool isBackward);
   bool isOffloaded(unsigned value) const {
@@ -170,6 +182,7 @@ private:
   std::vector<unsigned> offloadable;
   llvm::DenseMap<mlir::Value, unsigned> numbers;
   std::vector<mlir::Value> originals;
+  std::vector<mlir::Operation *> operations;
   std::vector<unsigned> needs, forwardOps;
   std::vector<Result> forwardResults, backwardResults;
 
@@ -182,6 +195,8 @@ private:
   std::vector<int64_t> arrivals;
   std::vector<unsigned> saved, backwardList, forwardList, missing;
   std::vector<unsigned> withCopies;
+  /// In the order of the uses.
+  std::vector<Reload> reloads;
   // Its walk, by value in the forward and then by value in the backward: whose memory it has, the
   // last use, whether it stays or lives, and whether it is counted apart.
   std::vector<unsigned> root;

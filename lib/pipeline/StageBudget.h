@@ -43,7 +43,7 @@ struct JointStage {
 struct RankBudget {
   /// Of it, what is there all the time.
   int64_t peakBytes = 0, stateBytes = 0;
-  /// Of what one microbatch recomputes and copies on this rank: see timeOfRecomputing().
+  /// Of what one microbatch recomputes and copies on this rank: see RecomputeTimes.
   int64_t time = 0;
   /// What one microbatch offloads.
   int64_t hostBytes = 0;

@@ -65,6 +65,8 @@ static bool areAlike(func::FuncOp a, func::FuncOp b) {
 
 StageSearch::StageSearch(ArrayRef<JointStage> stages, const StageBudget &budget)
     : stages(stages), budget(budget), halves(stages.size()) {
+  if (!stages.empty())
+    times.emplace(stages.front().graph.getFunction()->getParentOfType<ModuleOp>(), budget.cluster);
   std::multimap<size_t, unsigned> firsts;
   for (auto [number, stage] : llvm::enumerate(stages)) {
     func::FuncOp function = stage.graph.getFunction();
@@ -102,9 +104,8 @@ FailureOr<backward::Partition> StageSearch::getPartition(unsigned stage, const B
   if (failed(model))
     return failure();
   backward::StepForm form = getForm(1);
-  backward::PartitionCosts costs(graph, *model, form, [&](Operation *op) {
-    return backward::timeOfRecomputing(op, budget.cluster);
-  });
+  backward::PartitionCosts costs(graph, *model, form,
+                                 [&](Operation *op) { return times->get(op); });
   return costs.getPartition(kept);
 }
 
@@ -173,9 +174,8 @@ FailureOr<StageFrontier> StageSearch::search(unsigned stage, unsigned inFlight) 
   if (failed(model))
     return failure();
   backward::StepForm form = getForm(inFlight);
-  backward::PartitionCosts costs(graph, *model, form, [&](Operation *op) {
-    return backward::timeOfRecomputing(op, budget.cluster);
-  });
+  backward::PartitionCosts costs(graph, *model, form,
+                                 [&](Operation *op) { return times->get(op); });
   FailureOr<backward::Frontier> found =
       backward::searchPartitions(graph, *model, budget.level, costs, unsigned(stages.size()));
   if (failed(found))

@@ -49,6 +49,7 @@ private:
 
   llvm::ArrayRef<JointStage> stages;
   const StageBudget &budget;
+  std::optional<backward::RecomputeTimes> times;
   std::vector<StageMemory> taken;
   /// By stage: the first with the same ops.
   std::vector<unsigned> sameAs;

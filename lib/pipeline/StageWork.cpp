@@ -4,6 +4,7 @@
 
 #include "dialects/exec/Exec.h"
 #include "dialects/train/Stages.h"
+#include "lib/aten/CommunicationWork.h"
 #include "lib/aten/OpCost.h"
 #include "lib/memory/MemoryPlan.h"
 #include "lib/pipeline/FunctionStreams.h"
@@ -75,57 +76,36 @@ private:
   llvm::StringMap<Value> storages;
 };
 
-/// The mesh on which a program runs, if it has one.
+/// The mesh on which a program runs, if it has one, and its pipeline.
 class Mesh {
 public:
-  Mesh(dist::MeshOp op, const MeasureOptions &options) : options(options) {
-    if (!op)
-      return;
-    for (auto axis : op.getAxes().getAsRange<dist::AxisAttr>()) {
-      int64_t size = axis.getSize();
-      if (size == 0)
-        size = options.axisSizes ? options.axisSizes->lookup(axis.getName()) : 1;
-      axes.push_back({axis.getName().str(), size});
-    }
-  }
+  Mesh(dist::MeshOp op, const MeasureOptions &options)
+      : options(options), ranks(op, [&](StringRef axis) {
+          return options.axisSizes ? options.axisSizes->lookup(axis) : 1;
+        }) {}
 
-  /// The ranks along these axes: so many, so far apart. Of axes that do not lie side by side, the
-  /// distance along the innermost counts. Size 0 where one is not known.
-  cost::Group find(ArrayAttr names) const {
-    cost::Group group{1, 0};
-    int64_t stride = 1;
-    for (const auto &[name, size] : llvm::reverse(axes)) {
-      for (StringAttr each : names.getAsRange<StringAttr>())
-        if (each.getValue() == name) {
-          group.size *= size;
-          group.stride = group.stride ? group.stride : stride;
-        }
-      stride *= std::max<int64_t>(size, 1);
-    }
-    group.stride = std::max<int64_t>(group.stride, 1);
-    return group;
-  }
+  cost::Group find(ArrayAttr names) const { return ranks.find(names); }
 
   bool has(StringRef name) const {
-    return llvm::any_of(axes, [&](const auto &axis) { return axis.first == name; });
+    return llvm::any_of(ranks.getAxes(), [&](const auto &axis) { return axis.first == name; });
   }
   int64_t getSize(StringRef name) const {
-    for (const auto &[axis, size] : axes)
+    for (const auto &[axis, size] : ranks.getAxes())
       if (axis == name)
         return std::max<int64_t>(size, 1);
     return 1;
   }
   /// All ranks, those of a pipeline that is not an axis of the mesh among them.
   int64_t countRanks() const {
-    int64_t ranks = has(options.axis) ? 1 : options.ranks;
-    for (const auto &[name, size] : axes)
-      ranks *= std::max<int64_t>(size, 1);
-    return ranks;
+    int64_t count = has(options.axis) ? 1 : options.ranks;
+    for (const auto &[name, size] : ranks.getAxes())
+      count *= std::max<int64_t>(size, 1);
+    return count;
   }
   /// How far apart neighbours in the pipeline are; it is the outermost axis unless the mesh has it.
   int64_t getPipelineStride() const {
     int64_t stride = 1;
-    for (const auto &[name, size] : llvm::reverse(axes)) {
+    for (const auto &[name, size] : llvm::reverse(ranks.getAxes())) {
       if (name == options.axis)
         break;
       stride *= std::max<int64_t>(size, 1);
@@ -137,34 +117,10 @@ public:
 
 private:
   const MeasureOptions &options;
-  std::vector<std::pair<std::string, int64_t>> axes;
+  aten::MeshRanks ranks;
 };
 
-/// The collective by whose algorithm an op communicates, and the bytes that are meant by it (see
-/// lib/cost/CollectiveTime.h), from what the busiest of `ranks` ranks sends.
-static std::pair<cost::Collective, double> describeCollective(Operation *op, double sent,
-                                                              double ranks) {
-  double whole = ranks > 1 ? sent * ranks / (ranks - 1) : 0;
-  if (isa<dist::AllToAllOp, dist::RaggedAllToAllOp>(op))
-    return {cost::Collective::AllToAll, whole};
-  if (isa<dist::AllGatherOp, dist::GatherOp, dist::BroadcastOp, dist::FakeGatherOp>(op))
-    return {cost::Collective::AllGather, whole};
-  if (isa<dist::ReduceScatterOp, dist::ReduceOp, dist::ScatterOp>(op))
-    return {cost::Collective::ReduceScatter, whole};
-  if (isa<dist::AllReduceOp, dist::FakeReduceOp>(op))
-    return {cost::Collective::AllReduce, whole / 2};
-  return {cost::Collective::Send, sent};
-}
-
 } // namespace
-
-cost::OpWork pipeline::describeCommunication(dist::CommunicationOpInterface op, int64_t ranks) {
-  cost::OpWork work;
-  work.kind = cost::OpWork::Communication;
-  std::tie(work.collective, work.bytes) =
-      describeCollective(op, double(op.getBytesSent(ranks)), double(ranks));
-  return work;
-}
 
 /// As ProgramWork::measureList has it.
 static double measureList(const ProgramWork &program, const schedule::Schedule &schedule,
@@ -431,7 +387,7 @@ private:
         if (failed(group))
           return failure();
         static_cast<cost::OpWork &>(work) =
-            describeCommunication(communication, program.groups[*group].ranks.size);
+            aten::describeCommunication(communication, program.groups[*group].ranks.size);
         work.group = *group;
         if (communication.isStarted())
           work.starts = streams.start(op.getResults());

@@ -21,9 +21,6 @@ struct MeasureOptions {
   llvm::function_ref<bool(mlir::Operation *)> isUnsaved = nullptr;
 };
 
-/// A communication among so many ranks.
-cost::OpWork describeCommunication(dist::CommunicationOpInterface op, int64_t ranks);
-
 /// The work of every stage, for the simulator's cost model: what each op computes and moves, what
 /// communications over mesh axes send, bytes that cross between stages, that one microbatch keeps,
 /// and that are there all the time. A program that is not in stages counts as one: what of its

@@ -221,9 +221,34 @@ def test_a_budget_compares_the_times_of_a_cluster(stages, program, build_dir, pr
         _, least = within(memory, 1e6, offload="false")
     slow, fast = within(memory, 1e6)[0], within(memory, 1e15)[0]
     copied = [sum(map(sum, list_copies(each.read_text()).values())) for each in (slow, fast)]
-    assert copied[0] < copied[1] and (stages or copied[0] == 0)
+    # Of a few bytes a product hides any copy.
+    assert copied[0] < copied[1] / 1000 or (stages and copied[0] < copied[1])
     assert predict(slow, 1e6)["seconds"] < predict(fast, 1e6)["seconds"]
     assert predict(fast, 1e15)["seconds"] < predict(slow, 1e15)["seconds"]
+
+
+def test_copies_back_begin_before_they_are_waited_for(program, build_dir, predict, cluster, folder):
+    """On a link on which a copy takes as long as several products, a budget begins copies back that much ahead."""
+    _, path = program("llama")
+    bandwidth = 2e8
+    report, parted = folder / "ahead.json", folder / "ahead.mlir"
+
+    def within(memory):
+        options = f"policy=budget memory={memory} offload=true cluster={cluster(bandwidth)} json={report}"
+        subprocess.run([build_dir / "bin" / "cleave-opt", path, f"--partition-joint={options}", "-o", parted], check=True)
+        return json.loads(report.read_text())["budget"]
+
+    products = []
+    for memory in spread_frontier(within("1TiB")["frontier"], 4)[:-1]:
+        within(memory)
+        lines = parted.read_text().split("func.func @backward")[1].splitlines()
+        for number, line in enumerate(lines):
+            if reload := re.match(r"\s*(%\S+) = dist\.reload", line):
+                use = next(later for later in range(number + 1, len(lines)) if re.search(rf"{reload[1]}\b", lines[later]))
+                products.append(sum(bool(re.search(r" = aten\.(mm|bmm|addmm)\b", each)) for each in lines[number:use]))
+        step = predict(parted, bandwidth)
+        assert step["exposed_copies"] <= 0.01 * step["copy_seconds"]
+    assert max(products) > 2
 
 
 @pytest.mark.parametrize("schedule", ["1f1b", "interleaved-1f1b"])

@@ -3,6 +3,7 @@
 
 #include "dialects/aten/Aten.h"
 #include "dialects/dist/Dist.h"
+#include "lib/aten/CommunicationWork.h"
 #include "lib/aten/OpCost.h"
 #include "lib/pipeline/StageWork.h"
 #include "lib/placement/Form.h"
@@ -93,7 +94,7 @@ public:
     auto mesh = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(op, op.getMeshAttr());
     for (auto each : mesh.getAxes().getAsRange<dist::AxisAttr>())
       if (each.getName() == name)
-        return AxisWork{pipeline::describeCommunication(op, each.getSize()), axis};
+        return AxisWork{aten::describeCommunication(op, each.getSize()), axis};
     return std::nullopt;
   }
 

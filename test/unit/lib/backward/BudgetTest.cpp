@@ -150,10 +150,11 @@ BudgetReport::Point measureBuilt(const train::ProgramFunctions &joint, const Joi
   int64_t later = memory::planMemory(functions, /*emptyAccumulators=*/false).peakBytes;
   BudgetReport::Point point;
   point.peakBytes = step.getPeakBytes(memory::getMicrobatchPeak(step, microbatches, first, later));
-  auto sum = [](func::FuncOp function) {
+  const RecomputeTimes times(joint.microbatch->getParentOfType<ModuleOp>());
+  auto sum = [&](func::FuncOp function) {
     int64_t time = 0;
     for (Operation &op : function.front().without_terminator())
-      time += timeOfRecomputing(&op);
+      time += times.get(&op);
     return time;
   };
   point.time = sum(parts.forward) + sum(parts.backward) - sum(joint.microbatch);
