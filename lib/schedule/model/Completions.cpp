@@ -13,9 +13,12 @@ namespace {
 class PeerPositions {
 public:
   PeerPositions(const Schedule &program, unsigned rank) {
+    positions.reserve(unsigned(program.ranks[rank].size()));
     for (auto [position, action] : llvm::enumerate(program.ranks[rank]))
-      program.forEachLeaf(
-          action, [&, at = position](Action leaf) { positions.try_emplace(key(leaf), at); });
+      program.forEachLeaf(action, [&, at = position](Action leaf) {
+        if (isSend(leaf.kind) || leaf.kind == ActionKind::Forward || makesInputGradient(leaf.kind))
+          positions.try_emplace(key(leaf), at);
+      });
   }
   std::optional<size_t> find(Action action) const {
     auto found = positions.find(key(action));

@@ -200,15 +200,20 @@ static double timeOncePerStep(const Schedule &schedule, llvm::ArrayRef<StageTime
   return *std::max_element(byRank.begin(), byRank.end());
 }
 
+static constexpr double milliseconds = 1e-3;
+
+static double addSeconds(const cost::Cluster &cluster, const Schedule &schedule,
+                         llvm::ArrayRef<StageTime> times, double makespan) {
+  double seconds = makespan * milliseconds + cluster.device.stepSeconds;
+  return hasUpdates(schedule) ? seconds : seconds + timeOncePerStep(schedule, times);
+}
+
 Step cleave::simulate::describeStep(const cost::Cluster &cluster, const ProgramWork &program,
                                     const Schedule &schedule, llvm::ArrayRef<StageTime> times,
                                     const Metrics &metrics) {
-  constexpr double milliseconds = 1e-3;
   Step step;
   step.other = cluster.device.stepSeconds;
-  step.seconds = metrics.makespan * milliseconds + step.other;
-  if (!hasUpdates(schedule))
-    step.seconds += timeOncePerStep(schedule, times);
+  step.seconds = addSeconds(cluster, schedule, times, metrics.makespan);
   step.lowest = step.seconds * (1 - cluster.error);
   step.highest = step.seconds * (1 + cluster.error);
 
@@ -267,21 +272,32 @@ llvm::Expected<Step> cleave::simulate::predictStep(const cost::Cluster &cluster,
   return describeStep(cluster, program, schedule, times, measure(schedule, *timeline));
 }
 
+/// The seconds of `predictStep` alone: where they go, and the memory, take several times as long.
+static llvm::Expected<double> predictSeconds(const cost::Cluster &cluster,
+                                             const ProgramWork &program, const Schedule &schedule,
+                                             const RunOptions &options) {
+  std::vector<StageTime> times = timeStages(cluster, program, options);
+  auto timeline = simulate(schedule, costsOfStages(cluster, program, times), options.simulation);
+  if (!timeline)
+    return timeline.takeError();
+  return addSeconds(cluster, schedule, times, measure(schedule, *timeline).makespan);
+}
+
 llvm::Expected<std::vector<Sensitivity>>
 cleave::simulate::findSensitivities(const cost::Cluster &cluster, const ProgramWork &program,
                                     const Schedule &schedule, const RunOptions &options) {
   // Large enough for steps of tiles and of the critical path, small enough for a slope.
   constexpr double change = 0.02;
-  auto usual = predictStep(cluster, program, schedule, options);
+  auto usual = predictSeconds(cluster, program, schedule, options);
   if (!usual)
     return usual.takeError();
   std::vector<Sensitivity> result;
   auto tryNumber = [&](const cost::Cluster &changed, std::string name) -> llvm::Error {
-    auto step = predictStep(changed, program, schedule, options);
-    if (!step)
-      return step.takeError();
+    auto seconds = predictSeconds(changed, program, schedule, options);
+    if (!seconds)
+      return seconds.takeError();
     // Rounded, so that numbers that matter alike keep their order on every machine.
-    double percent = std::round(1e8 * (step->seconds / usual->seconds - 1) / change) / 1e8;
+    double percent = std::round(1e8 * (*seconds / *usual - 1) / change) / 1e8;
     if (std::abs(percent) >= 5e-4)
       result.push_back({std::move(name), percent});
     return llvm::Error::success();
