@@ -125,9 +125,11 @@ PassRunner::recompute(const Layout &layout, Recompute recompute, Division divisi
   auto stages = pipeline::getStages(*module);
   if (failed(stages))
     return std::nullopt;
-  llvm::DenseSet<Operation *> constant;
-  if (division != Division::All)
+  llvm::DenseSet<Operation *> constant, regathered;
+  if (division != Division::All) {
     constant = findConstant(*stages);
+    regathered = findRegathered(*stages);
+  }
   auto isUnsaved = [&](Operation *op) { return constant.contains(op); };
   pipeline::MeasureOptions options;
   options.isUnsaved = isUnsaved;
@@ -141,7 +143,8 @@ PassRunner::recompute(const Layout &layout, Recompute recompute, Division divisi
     if (functions.backward)
       for (const auto &[op, work] :
            listWork(functions.backward, /*isGlobal=*/division != Division::All, /*isCut=*/true))
-        backward.push_back(work);
+        if (!regathered.contains(op))
+          backward.push_back(work);
   }
   return found;
 }

@@ -74,10 +74,63 @@ llvm::DenseSet<Operation *> plan::findConstant(ArrayRef<train::ProgramFunctions>
   return found;
 }
 
+static void findRegathered(func::FuncOp function, llvm::DenseSet<Operation *> &found) {
+  // By value that depends on parameters alone: these.
+  llvm::DenseMap<Value, llvm::SmallDenseSet<Value, 2>> sources;
+  for (Value parameter : listParameters(function))
+    sources[parameter] = {parameter};
+  llvm::DenseSet<Value> needed;
+  std::vector<Operation *> others;
+  for (Operation &op : function.front().without_terminator()) {
+    llvm::SmallDenseSet<Value, 2> all;
+    bool isConstant = llvm::all_of(op.getOperands(), [&](Value operand) {
+      auto known = sources.find(operand);
+      if (known != sources.end())
+        all.insert(known->second.begin(), known->second.end());
+      return known != sources.end();
+    });
+    if (isConstant) {
+      for (Value result : op.getResults())
+        sources[result] = all;
+      continue;
+    }
+    others.push_back(&op);
+    if (op.hasAttr(train::kRecomputedAttrName))
+      continue;
+    for (Value operand : op.getOperands())
+      if (auto known = sources.find(operand); known != sources.end())
+        needed.insert(known->second.begin(), known->second.end());
+  }
+  for (Operation *op : others) {
+    auto isRegathered = [&](Value operand) {
+      if (found.contains(operand.getDefiningOp()))
+        return true;
+      auto known = sources.find(operand);
+      return known != sources.end() && llvm::any_of(known->second, [&](Value parameter) {
+               return !needed.contains(parameter);
+             });
+    };
+    if (op->hasAttr(train::kRecomputedAttrName) && llvm::any_of(op->getOperands(), isRegathered))
+      found.insert(op);
+  }
+}
+
+llvm::DenseSet<Operation *> plan::findRegathered(ArrayRef<train::ProgramFunctions> stages) {
+  llvm::DenseSet<Operation *> found;
+  for (const train::ProgramFunctions &stage : stages)
+    for (func::FuncOp function : {stage.backward, stage.backwardInput, stage.backwardWeight})
+      if (function)
+        ::findRegathered(function, found);
+  return found;
+}
+
 /// What a layout that divides the batch may not run in each microbatch: ops that depend on
-/// parameters alone, which may run once per step, and those that --partition may build otherwise.
+/// parameters alone, which may run once per step, those that --partition may build otherwise, and
+/// those that FSDP may not recompute.
 static llvm::DenseSet<Operation *> findUnsure(ArrayRef<train::ProgramFunctions> stages) {
   llvm::DenseSet<Operation *> unsure = findConstant(stages);
+  llvm::DenseSet<Operation *> regathered = findRegathered(stages);
+  unsure.insert(regathered.begin(), regathered.end());
   for (const train::ProgramFunctions &stage : stages)
     for (func::FuncOp function : stage.getMicrobatchFunctions())
       for (Operation &op : function.front().without_terminator())

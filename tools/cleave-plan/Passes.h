@@ -30,6 +30,11 @@ llvm::Expected<std::vector<train::ProgramFunctions>> listStages(mlir::ModuleOp m
 /// per step, or again in the backward.
 llvm::DenseSet<mlir::Operation *> findConstant(llvm::ArrayRef<train::ProgramFunctions> stages);
 
+/// Recomputed ops that follow from a parameter which the backward does not need otherwise, such as
+/// a table that inputs are looked up in. Where FSDP shards it, it would be gathered for them once
+/// more: their results may be kept instead.
+llvm::DenseSet<mlir::Operation *> findRegathered(llvm::ArrayRef<train::ProgramFunctions> stages);
+
 /// Sets the distances of groups for a mesh on which ranks of the batch are neighbours.
 void reorderGroups(const Layout &layout, simulate::ProgramWork &work);
 

@@ -3,6 +3,7 @@
 
 #include "dialects/aten/Aten.h"
 #include "dialects/aten/ops/Contraction.h"
+#include "dialects/aten/ops/Convolution.h"
 #include "dialects/aten/ops/Grouping.h"
 #include "dialects/aten/ops/Indexing.h"
 #include "lib/aten/OpCost.h"
@@ -55,6 +56,12 @@ private:
       conflicts |= style != "sequence" && found->style != "sequence";
   }
 
+  /// Convolutions in groups, such as depthwise ones: their weights cannot be cut.
+  static bool isGrouped(Operation *op) {
+    auto convolution = dyn_cast<aten::ConvolutionOp>(op);
+    return convolution && convolution.getGroups() > 1;
+  }
+
   void visit(Operation *op) {
     StringRef matrix, vector;
     bool takesValues = false, takesSplit = false, takesComputed = false;
@@ -77,7 +84,10 @@ private:
       return;
     }
     bool isSplit = takesSplit;
-    if (!matrix.empty() && aten::describeWork(op).kind == cost::OpWork::Product) {
+    if (isGrouped(op)) {
+      // Its weight is whole, whatever its input.
+      isSplit = false;
+    } else if (!matrix.empty() && aten::describeWork(op).kind == cost::OpWork::Product) {
       isSplit = !takesSplit;
       if (!embeddings.contains(matrix))
         add(matrix, takesSplit ? "rowwise" : "colwise");
