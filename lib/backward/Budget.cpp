@@ -5,6 +5,7 @@
 #include "dialects/dist/Placed.h"
 #include "lib/aten/OpCost.h"
 #include "lib/backward/MicrobatchParts.h"
+#include "lib/backward/Offload.h"
 #include "lib/memory/MemoryPlan.h"
 #include "lib/memory/Storage.h"
 
@@ -36,28 +37,32 @@ double cleave::backward::getHostLinkFactor(const std::optional<cost::Cluster> &c
   return cluster ? cost::getHostLinkFactor(cluster->device) : cost::nominalHostLinkFactor;
 }
 
-RecomputeTimes::RecomputeTimes(ModuleOp module, std::optional<cost::Cluster> cluster)
-    : cluster(std::move(cluster)), ranks(dist::getMesh(module), [](StringRef) { return 0; }) {}
+RecomputeTimes::RecomputeTimes(ModuleOp module, bool mayOffload,
+                               std::optional<cost::Cluster> cluster)
+    : mayOffload(mayOffload), cluster(std::move(cluster)),
+      ranks(dist::getMesh(module), [](StringRef) { return 0; }) {}
 
-int64_t RecomputeTimes::get(Operation *op) const {
+OpTimes RecomputeTimes::get(Operation *op) const {
   bool isView = llvm::all_of(op->getResults(), [&](OpResult result) {
     return memory::getSharedOperand(op, result.getResultNumber()).has_value();
   });
   if (isView)
-    return 0;
+    return {};
+  auto communication = dyn_cast<dist::CommunicationOpInterface>(op);
   double time = 0;
-  if (auto communication = dyn_cast<dist::CommunicationOpInterface>(op))
+  if (communication)
     time = getOfCommunication(communication);
   else if (cluster)
     time = aten::estimateSeconds(op, *cluster) * getBytesOfSecond(*cluster);
   else
     time = aten::estimateCost(op);
-  return std::max<int64_t>(1, static_cast<int64_t>(time));
+  const int64_t whole = std::max<int64_t>(1, static_cast<int64_t>(time));
+  return {whole, communication || hidesCopies(op) ? whole : 0};
 }
 
 double RecomputeTimes::getOfCommunication(dist::CommunicationOpInterface op) const {
   const cost::Group group = ranks.find(op.getAxesAttr());
-  if (!cluster || group.size == 0)
+  if (!mayOffload || !cluster || group.size == 0)
     return cost::nominalLinkFactor * aten::estimateCost(op);
   return cost::timeOf(*cluster, aten::describeCommunication(op, group.size), group) *
          getBytesOfSecond(*cluster);
@@ -140,7 +145,8 @@ cleave::backward::choosePartition(const train::ProgramFunctions &program, const 
                 request.mayOffload,
                 getHostLinkFactor(request.cluster)};
   const memory::StepMemory &step = form.memory;
-  RecomputeTimes times(graph.getFunction()->getParentOfType<ModuleOp>(), request.cluster);
+  RecomputeTimes times(graph.getFunction()->getParentOfType<ModuleOp>(), request.mayOffload,
+                       request.cluster);
   PartitionCosts costs(graph, *model, form, [&](Operation *op) { return times.get(op); });
   FailureOr<Frontier> searched = searchPartitions(graph, *model, request.level, costs);
   if (failed(searched))

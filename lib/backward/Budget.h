@@ -50,17 +50,20 @@ readBudgetCluster(mlir::Operation *module, llvm::StringRef file, bool mayOffload
 /// How long ops of a module take.
 class RecomputeTimes {
 public:
-  explicit RecomputeTimes(mlir::ModuleOp module,
+  explicit RecomputeTimes(mlir::ModuleOp module, bool mayOffload = false,
                           std::optional<cost::Cluster> cluster = std::nullopt);
 
   /// In bytes of memory traffic: as many as the cluster's device moves in that time, or a nominal
-  /// device. What ranks send each other, without a cluster or where it is not known how many they
-  /// are, counts several times its bytes.
-  int64_t get(mlir::Operation *op) const;
+  /// device. What ranks send each other counts several times its bytes; where values may be
+  /// offloaded, and it is known how many ranks there are, what it takes on the cluster. Copies run
+  /// beside products and communication; other kernels are fused later, and take less time than
+  /// their ops.
+  OpTimes get(mlir::Operation *op) const;
 
 private:
   double getOfCommunication(dist::CommunicationOpInterface op) const;
 
+  bool mayOffload;
   std::optional<cost::Cluster> cluster;
   aten::MeshRanks ranks;
 };

@@ -72,19 +72,19 @@ void PartitionCosts::listReloads() {
 void PartitionCosts::moveReloadsAhead() {
   int64_t clock = 0;
   for (unsigned index : backwardList)
-    clock += getHidingTime(ops[index]);
+    clock += ops[index].hiding;
   unsigned place = unsigned(backwardList.size());
   int64_t begin = clock;
   for (Reload &reload : llvm::reverse(reloads)) {
     // `clock` is when the op at `place` begins.
     for (; place > reload.place; --place)
-      clock -= getHidingTime(ops[backwardList[place - 1]]);
+      clock -= ops[backwardList[place - 1]].hiding;
     // Otherwise it is used after the next one has begun.
     if (place == reload.place)
       begin = std::min(begin, clock);
     begin -= timeOfCopy(offloadable[reload.offload]);
     for (; place > 0 && clock > begin; --place)
-      clock -= getHidingTime(ops[backwardList[place - 1]]);
+      clock -= ops[backwardList[place - 1]].hiding;
     reload.place = place;
   }
 }
@@ -114,8 +114,8 @@ int64_t PartitionCosts::timeOfWaiting(ArrayRef<unsigned> list, bool isBackward) 
     for (unsigned operand : op.operands)
       if (isBackward && isOffloaded(operand))
         clock = std::max(clock, arrivals[values[operand].offload]);
-    clock += getHidingTime(op);
-    hidden += getHidingTime(op);
+    clock += op.hiding;
+    hidden += op.hiding;
   }
   return std::max(clock, copied) - hidden;
 }

@@ -23,12 +23,15 @@ using train::RoleKind;
 static constexpr int64_t kAlignment = 64;
 
 PartitionCosts::PartitionCosts(const JointGraph &graph, const RecomputeModel &model,
-                               const StepForm &step, TimeOfOp timeOf)
+                               const StepForm &step, TimesOfOp timesOf)
     : step(step) {
   number(graph);
   unsigned index = 0;
-  for (Operation &op : graph.getFunction().front().without_terminator())
-    ops[index++].time = timeOf(&op);
+  for (Operation &op : graph.getFunction().front().without_terminator()) {
+    const OpTimes times = timesOf(&op);
+    ops[index].time = times.time;
+    ops[index++].hiding = times.hiding;
+  }
   numOps = unsigned(ops.size());
   decideFates(graph, model);
   if (step.mayOffload)
@@ -84,7 +87,6 @@ void PartitionCosts::readOp(const JointGraph &graph, Operation &op) {
   operations.push_back(&op);
   entry.isTangent = graph.isTangent(&op);
   entry.isForward = !entry.isTangent && graph.isForward(&op);
-  entry.hides = hidesCopies(&op) || isa<dist::CommunicationOpInterface>(&op);
   if (entry.isForward)
     forwardOps.push_back(unsigned(ops.size() - 1));
   for (mlir::Value operand : op.getOperands())

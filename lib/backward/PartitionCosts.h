@@ -17,8 +17,11 @@
 
 namespace cleave::backward {
 
-/// How long an op takes, in any unit.
-using TimeOfOp = llvm::function_ref<int64_t(mlir::Operation *)>;
+/// How long an op takes, in any unit, and for how long copies to the host run beside it.
+struct OpTimes {
+  int64_t time = 0, hiding = 0;
+};
+using TimesOfOp = llvm::function_ref<OpTimes(mlir::Operation *)>;
 
 /// What the peak of a partition is of.
 struct StepForm {
@@ -51,7 +54,7 @@ struct FunctionPeaks {
 class PartitionCosts {
 public:
   PartitionCosts(const JointGraph &graph, const RecomputeModel &model, const StepForm &step,
-                 TimeOfOp timeOf);
+                 TimesOfOp timesOf);
 
   /// What may either be saved or be recomputed, in the order of the function: all but what
   /// tags or effects decide, and views, which are recomputed wherever they are needed.
@@ -124,10 +127,10 @@ private:
   struct Op {
     llvm::SmallVector<unsigned, 4> operands;
     llvm::SmallVector<unsigned, 2> results;
-    int64_t time = 0;
+    int64_t time = 0, hiding = 0;
     bool isTangent = false, isForward = false;
-    /// Whether copies run beside it, and whether it is a copy back from the host.
-    bool hides = false, isReload = false;
+    /// Whether it is a copy back from the host.
+    bool isReload = false;
   };
   struct Result {
     unsigned value;
@@ -153,7 +156,6 @@ private:
   int64_t timeOfCopy(unsigned value) const {
     return static_cast<int64_t>(double(values[value].bytes) * step.hostLinkFactor);
   }
-  static int64_t getHidingTime(const Op &op) { return op.hides ? op.time : 0; }
   int64_t timeOfCopies();
   int64_t timeOfWaiting(llvm::ArrayRef<unsigned> list, bool isBackward);
   bool isOffloaded(unsigned value) const {

@@ -66,7 +66,8 @@ static bool areAlike(func::FuncOp a, func::FuncOp b) {
 StageSearch::StageSearch(ArrayRef<JointStage> stages, const StageBudget &budget)
     : stages(stages), budget(budget), halves(stages.size()) {
   if (!stages.empty())
-    times.emplace(stages.front().graph.getFunction()->getParentOfType<ModuleOp>(), budget.cluster);
+    times.emplace(stages.front().graph.getFunction()->getParentOfType<ModuleOp>(),
+                  budget.mayOffload, budget.cluster);
   std::multimap<size_t, unsigned> firsts;
   for (auto [number, stage] : llvm::enumerate(stages)) {
     func::FuncOp function = stage.graph.getFunction();

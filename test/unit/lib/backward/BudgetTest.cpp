@@ -154,7 +154,7 @@ BudgetReport::Point measureBuilt(const train::ProgramFunctions &joint, const Joi
   auto sum = [&](func::FuncOp function) {
     int64_t time = 0;
     for (Operation &op : function.front().without_terminator())
-      time += times.get(&op);
+      time += times.get(&op).time;
     return time;
   };
   point.time = sum(parts.forward) + sum(parts.backward) - sum(joint.microbatch);
