@@ -239,7 +239,7 @@ def test_budgets_that_offload(exported, tool, find, one_rank, build_dir, tmp_pat
     check_offload(forced)
     assert forced["best"] == best and forced["lower_bound"] == forced["budgets"]["lower_bound"]
     assert all(each["plan"]["offload"] == "yes" for each in forced["alternatives"] if each["fits"])
-    far = describe_cluster(tmp_path, 1e3, 1e9)
+    far = describe_cluster(tmp_path, 1e-3, 1e9)  # in which a product hides not a single element
     done = tool(program, "--ranks=4", f"--microbatches={MICROBATCHES}", f"--cluster={far}", f"--fix={fixed},offload=yes", memory)
     assert done.returncode == 1
     assert "none keeps anything in the host's memory and fits; others fit" in done.stderr
