@@ -6,8 +6,8 @@ import torch
 import torchvision
 import transformers
 from combinations_cover import part_of_today
-from matrix_runs import STEPS, Tools
-from test_cleave_plan import BATCH, MICROBATCHES, check_commands, check_training, find, tool  # noqa: F401
+from matrix_runs import STEPS
+from test_cleave_plan import BATCH, MICROBATCHES, check_commands, check_training, find, one_rank, tool  # noqa: F401
 
 import cleave
 
@@ -53,19 +53,6 @@ def exported(tmp_path_factory):
 
     get = float64.exporter_with_data(make, STEPS * MICROBATCHES, tmp_path_factory)
     return lambda model: get(model, BATCH)
-
-
-@pytest.fixture(scope="module")
-def one_rank(exported, build_dir):
-    known = {}
-
-    def get(model):
-        if model not in known:
-            program, data = exported(model)
-            known[model] = Tools(build_dir).train(program, data, "--microbatches", MICROBATCHES)
-        return known[model]
-
-    return get
 
 
 # The backward needs the encoder's table of inputs only to recompute what is looked up in it.

@@ -22,12 +22,13 @@ def write(tmp_path):
     """A plan's file; as users write it, without a mesh where none is given."""
 
     def run(rules, mesh=None, name="partial.json"):
-        path = Plan(mesh or {"tp": 2}, rules).write(tmp_path / name)
-        written = json.loads(path.read_text()) if hasattr(path, "read_text") else json.loads(open(path).read())
+        path = tmp_path / name
+        Plan(mesh or {"tp": 2}, rules).write(path)
         if mesh is None:
+            written = json.loads(path.read_text())
             del written["mesh"]
-        (tmp_path / name).write_text(json.dumps(written, indent=1))
-        return tmp_path / name
+            path.write_text(json.dumps(written, indent=1))
+        return path
 
     return run
 
