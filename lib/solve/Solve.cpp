@@ -3,8 +3,8 @@
 #include "lib/solve/Solve.h"
 
 #include "lib/solve/Branching.h"
+#include "lib/solve/Duals.h"
 #include "lib/solve/Search.h"
-#include "lib/solve/SmoothDual.h"
 #include "lib/solve/Squeeze.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -44,23 +44,18 @@ struct Runs {
 /// From nothing, and from what prices found, which is near the best and is only smoothed.
 constexpr Runs fromNothing{4, 4, 1}, fromPrices{15, 10, 0};
 
+/// What the messages say gets better as the bound rises, and moves seldom leave the mode that they
+/// began in: a later phase goes to a solution made anew for this part of it, then on with the best.
+constexpr double partOfFresh = 0.25;
+
 /// Iterations of the dual before the first solution.
 constexpr unsigned firstIterations = 60;
+/// Of memory, as parts of the dual's, at which solutions are made of messages: more than the dual's
+/// leave room for what comes last.
+constexpr double pricesOfConstruct[] = {1.0, 1.05, 1.1, 1.2, 1.5};
 
-/// The smooth dual is slower at first, and searches are the better the better the prices are that
-/// they begin with: so the dual goes on until it stalls, or for so many iterations and this part of
-/// the time.
-constexpr unsigned fewestOfDual = 200;
-constexpr double partOfDual = 0.095;
-/// Iterations of the smooth dual, each of which takes as long as so many of the other, after which
-/// the other one has the bound of where it is.
-constexpr unsigned smoothAtOnce = 25, sweepsPerSmooth = 8;
-/// It is over when so many of these in a row have raised the bound by less than this part of the
-/// gap.
-constexpr unsigned mostIdle = 4;
-constexpr double leastRaise = 2.5e-4;
-/// Where the smooth dual is over, sweeps that add what its temperature gave up.
-constexpr unsigned settlingSweeps = 30;
+/// Of the time, what sweeps of the dual have at the most.
+constexpr double partOfSweeps = 0.095;
 
 /// Cases go on while they find better solutions, or raise the bound so fast that this part of the
 /// gap would be closed in the time that is left. They are judged from so many on.
@@ -92,12 +87,8 @@ private:
   void anneal(unsigned number, const Phase &phase, double begin, double unit);
   double anneal(Search &search, double hot, double cold, double from, double to);
   void construct(Search &search);
+  bool constructAnew(Search &search);
   void raiseBound(double end, uint64_t most);
-  bool isSmoothNext() const {
-    return smooth || dual->isStalled() ||
-           (iterations >= fewestOfDual && (options.moves || part() >= partOfDual));
-  }
-  unsigned raiseSmoothly();
   bool isWorthBranching() const;
   void branch(unsigned workers, double end, uint64_t most);
   void keepBranching(double begin, double end);
@@ -108,7 +99,7 @@ private:
   /// As far as the dual's numbers go, which nothing has confirmed.
   bool isNear() const {
     double gap = options.gap ? 0.9 * *options.gap * std::abs(target()) : 0;
-    return std::ceil(dual->getBest().bound - 1e-6) >= target() - gap;
+    return std::ceil(duals->getBest().bound - 1e-6) >= target() - gap;
   }
   void squeeze();
   double target() const {
@@ -120,17 +111,7 @@ private:
   const SolveOptions &options;
   Model model;
   Clock::time_point deadline;
-  std::optional<Dual> dual;
-  /// Iterations of the dual, and the seconds that they took.
-  uint64_t iterations = 0;
-  double secondsOfIterations = 0;
-  /// From where the dual has become slow.
-  std::optional<SmoothDual> smooth;
-  /// The dual's best state before that.
-  std::optional<Dual::State> stalled;
-  /// Whether neither dual raises the bound any more.
-  bool isDualOver = false;
-  unsigned idle = 0;
+  std::optional<Duals> duals;
   std::optional<Branching> branching;
   bool isBranchingOver = false;
   /// Whether it found what is the best: then moves alone do not, and it gets both threads.
@@ -138,6 +119,10 @@ private:
   /// Of the cases, before the present phase.
   double boundBefore = 0;
   std::vector<std::unique_ptr<Search>> searches;
+  /// The bound at which a solution was last made of messages.
+  double boundOfConstruct = 0;
+  /// Whether the first search begins the phase with a solution made anew.
+  bool isFresh = false;
   /// While these search the problem before edges were contracted.
   std::optional<MemoryUse> wideUse;
   /// By search: how many moves it makes in all of the time, as far as is known.
@@ -153,7 +138,7 @@ private:
 } // namespace
 
 void Driver::confirm() {
-  const Dual::State &state = dual->getBest();
+  const Dual::State &state = duals->getBest();
   if (result.hasBound && state.bound <= confirmed)
     return;
   Clock::time_point begin = Clock::now();
@@ -203,7 +188,7 @@ bool Driver::tryExhausting(uint64_t steps) {
   std::optional<Cost> upper;
   if (result.assignment)
     upper = result.cost;
-  Proof proof = exhaust(problem, model.getCertificate(dual->getBest()), upper, steps,
+  Proof proof = exhaust(problem, model.getCertificate(duals->getBest()), upper, steps,
                         [&] { return isStopped(); });
   if (proof.best)
     keep(*proof.best);
@@ -219,60 +204,30 @@ bool Driver::tryExhausting(uint64_t steps) {
 
 void Driver::raiseBound(double end, uint64_t most) {
   uint64_t made = 0;
-  while (!isStopped() && !isDualOver && !isBoundReached) {
+  while (!isStopped() && !duals->isOver() && !isBoundReached) {
     if (options.moves ? made >= most : part() >= end)
       break;
-    if (isSmoothNext()) {
-      made += raiseSmoothly();
-    } else {
-      Clock::time_point begin = Clock::now();
-      dual->iterate(target());
-      secondsOfIterations += std::chrono::duration<double>(Clock::now() - begin).count();
-      ++iterations;
-      ++made;
-    }
+    bool isLate = options.moves || part() >= partOfSweeps;
+    made += duals->raise(target(), isLate, [&] { return isStopped(); });
     isBoundReached = isNear();
   }
 }
 
-/// Some iterations of the smooth dual; returns for how many of the other it took as long.
-unsigned Driver::raiseSmoothly() {
-  double before = dual->getBest().bound;
-  double gap = std::isfinite(target()) ? target() - before : 0.1 * std::abs(before);
-  if (!smooth) {
-    stalled = dual->getBest();
-    smooth.emplace(model.getProblem(), model.getUse(), dual->getPairCosts(),
-                   SmoothDual::Point{dual->getBest().messages, dual->getBest().prices}, gap);
-  }
-  unsigned made = 0;
-  while (made < smoothAtOnce && !isStopped()) {
-    smooth->iterate();
-    ++made;
-  }
-  dual->start(smooth->getPoint().messages, smooth->getPoint().prices);
-  double raised = dual->settle(0, 2) - before;
-  idle = smooth->isCool() && raised < leastRaise * gap ? idle + 1 : 0;
-  isDualOver = smooth->isCold() || idle >= mostIdle;
-  if (isDualOver)
-    dual->settle(0, settlingSweeps);
-  return made * sweepsPerSmooth;
-}
-
 /// Decided once, when the bound has stopped to rise.
 bool Driver::isWorthBranching() const {
-  if (isBranchingOver || !isDualOver || isStopped() || isBoundReached)
+  if (isBranchingOver || !duals->isOver() || isStopped() || isBoundReached)
     return false;
   if (branching)
     return true;
   if (options.moves)
     return static_cast<double>(*options.moves) / Search::movesAtOnce >= options.sweepsToBranch;
   double left = seconds(deadline) - seconds(Clock::now());
-  return left * static_cast<double>(iterations) >= options.sweepsToBranch * secondsOfIterations;
+  return left >= options.sweepsToBranch * duals->getSecondsPerSweep();
 }
 
 void Driver::branch(unsigned workers, double end, uint64_t most) {
   if (!branching->isStarted())
-    branching->start(stalled ? *stalled : dual->getBest());
+    branching->start(duals->getStalled());
   if (!branching->isValid()) {
     isBranchingOver = true;
     return;
@@ -330,7 +285,14 @@ void Driver::anneal(unsigned number, const Phase &phase, double begin, double un
   auto runs = static_cast<unsigned>(std::min(all * partOfRuns / enough, 1e6));
   if (runs < kind.fewest)
     runs = 0;
-  double made = 0, start = options.moves ? 0 : part(), middle = begin;
+  double made = 0, start = options.moves ? 0 : part();
+  if (number == 0 && std::exchange(isFresh, false)) {
+    double end = begin + (phase.end - begin) * partOfFresh;
+    made += anneal(search, unit, 1e-3 * unit, begin, end);
+    search.setAssignment(Assignment(search.getBest()));
+    begin = end;
+  }
+  double middle = begin;
   if (runs > 0)
     middle += (phase.end - begin) * partOfRuns;
   for (unsigned run = 0; run < runs && !isStopped() && !isBoundReached; ++run) {
@@ -374,23 +336,50 @@ double Driver::anneal(Search &search, double hot, double cold, double from, doub
   return static_cast<double>(asked) * Search::movesAtOnce;
 }
 
-/// What the messages say, at several prices: more than the dual's leave room for what comes last.
+/// What the messages say, at several prices.
 void Driver::construct(Search &search) {
-  search.setPrices(dual->getBest().prices);
-  for (double price : {1.0, 1.05, 1.1, 1.2, 1.5})
+  search.setPrices(duals->getBest().prices);
+  boundOfConstruct = duals->getBest().bound;
+  for (double price : pricesOfConstruct)
     if (!isStopped())
-      search.construct(dual->getOrder(), dual->getBest().messages, price);
+      search.construct(duals->getDual().getOrder(), duals->getBest().messages, price);
   if (!search.fits() && !search.repair())
     return;
   search.setAssignment(Assignment(search.getBest()));
   keep(search);
 }
 
+/// The same in place of the present solution, where the bound has risen since. Returns whether
+/// there is one that fits.
+bool Driver::constructAnew(Search &search) {
+  const Dual::State &state = duals->getBest();
+  if (wideUse || isSqueezed || !search.hasSolution() || isBranchingAhead || isStopped() ||
+      state.bound <= boundOfConstruct)
+    return false;
+  boundOfConstruct = state.bound;
+  std::optional<Assignment> least;
+  double leastCost = 0;
+  for (double price : pricesOfConstruct) {
+    search.setAssignment(Assignment(search.getBest()));
+    search.construct(duals->getDual().getOrder(), state.messages, price);
+    if (search.getPresent() == search.getBest())
+      continue;
+    double cost = search.getCost(0);
+    if (!least || cost < leastCost) {
+      least = search.getPresent();
+      leastCost = cost;
+    }
+  }
+  if (least)
+    search.setAssignment(*least);
+  return least.has_value();
+}
+
 /// A good solution early, and what its cost adds to the bound.
 void Driver::squeeze() {
   auto limit = static_cast<double>(problem.limit);
   Search &search = *searches.front();
-  if (!Squeeze(*dual, search, limit, [&] { return isStopped(); }).run()) {
+  if (!Squeeze(duals->getDual(), search, limit, [&] { return isStopped(); }).run()) {
     searches.clear();
     searches.push_back(makeSearch());
     return;
@@ -399,7 +388,7 @@ void Driver::squeeze() {
   isSqueezed = true;
   bool hasMemory = model.getUse().getPointCount() > 0;
   for (unsigned i = 0; i < firstIterations && hasMemory && !isStopped() && !isNear(); ++i)
-    dual->iterate(target());
+    duals->getDual().iterate(target());
 }
 
 std::unique_ptr<Search> Driver::makeSearch() {
@@ -428,7 +417,7 @@ void Driver::chooseProblem() {
 
 void Driver::runPhase(const Phase &phase, double begin) {
   // Once the bound rises no more, cases or a second search take its thread.
-  size_t count = isDualOver && !isWorthBranching() ? 2 : 1;
+  size_t count = duals->isOver() && !isWorthBranching() ? 2 : 1;
   chooseProblem();
   while (searches.size() < count)
     searches.push_back(makeSearch());
@@ -439,18 +428,19 @@ void Driver::runPhase(const Phase &phase, double begin) {
       best = search.get();
   Assignment start = best->getBest();
   for (auto &search : searches) {
-    search->setPrices(dual->getBest().prices);
+    search->setPrices(duals->getBest().prices);
     search->setAssignment(start);
   }
   uint64_t most = 0;
   if (options.moves)
     most = static_cast<uint64_t>(static_cast<double>(*options.moves) / Search::movesAtOnce *
                                  (phase.end - begin));
-  double unit = std::max(std::abs(dual->getBest().bound), 1.0) /
+  double unit = std::max(std::abs(duals->getBest().bound), 1.0) /
                 static_cast<double>(std::max<size_t>(searches.front()->getMovableCount(), 1));
   std::optional<Assignment> known;
   if (!wideUse && searches.front()->hasSolution())
     known = searches.front()->getBest();
+  isFresh = begin > dualAlone && constructAnew(*searches.front());
   bool isAlone = isBranchingAhead && isWorthBranching();
   std::thread other([&] {
     if (count == 2) {
@@ -463,7 +453,7 @@ void Driver::runPhase(const Phase &phase, double begin) {
     if (!branching)
       branching.emplace(problem, model, options.seed);
     boundBefore = branching->isStarted() ? static_cast<double>(branching->getBound().value_or(0))
-                                         : dual->getBest().bound;
+                                         : duals->getBest().bound;
     if (result.assignment && known)
       branching->setUpper(result.cost, *known);
     branch(isAlone ? 2 : 1, phase.end, most);
@@ -493,7 +483,7 @@ SolveResult Driver::run() {
     double reserve = std::min(all * 0.3, 0.05 + 1.5 * spent + 0.01 * all);
     deadline -= std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(reserve));
   }
-  dual.emplace(model.getProblem(), model.getUse());
+  duals.emplace(model.getProblem(), model.getUse());
   searches.push_back(makeSearch());
   bool isSmall = problem.getNodes().size() <= mostToExhaust;
   if (options.gap && !isSmall)
@@ -501,7 +491,7 @@ SolveResult Driver::run() {
   for (unsigned i = 0; i < firstIterations && !result.assignment; ++i) {
     if (i > 0 && (isStopped() || (!options.moves && part() >= mostForFirst)))
       break;
-    dual->iterate(target());
+    duals->getDual().iterate(target());
   }
   if (!result.assignment)
     construct(*searches.front());
