@@ -21,6 +21,7 @@ class FoundPlan:
     seconds: of a step, as cleave-sim predicts it. No plan of the space takes less than `lower_bound`; one with a memory budget
       may, but none less than `report["budgets"]["lower_bound"]`, where there is one.
     commands: what makes the plan's program and predicts its step.
+    training: the command that trains it, for N steps on data SOURCE, on the weights beside the export.
     report: all that `cleave-plan --json` says: memory, exposed communication, alternatives, ...
     """
 
@@ -28,6 +29,7 @@ class FoundPlan:
     seconds: float
     lower_bound: float
     commands: list[str]
+    training: str
     report: dict = dataclasses.field(repr=False)
 
     @property
@@ -70,4 +72,6 @@ def find_plan(
         raise Error(ran.stderr.strip().removeprefix("cleave-plan: error: "))
     report = json.loads(ran.stdout)
     best = report["best"]
-    return FoundPlan(best["plan"], best["seconds"], report["lower_bound"], report["commands"], report)
+    return FoundPlan(
+        best["plan"], best["seconds"], report["lower_bound"], report["commands"], report["training"], report
+    )

@@ -14,7 +14,7 @@ import llama
 import pytest
 import torch
 from combinations_cover import part_of_today
-from matrix_runs import STEPS, Tools, difference, on_ranks
+from matrix_runs import STEPS, Tools, difference
 
 import cleave
 
@@ -133,12 +133,13 @@ def check_commands(found, build_dir, folder):
 
 
 def check_training(found, program, data, build_dir, folder, of_one_rank):
-    """That program trains as one rank does."""
+    """That program trains as one rank does, by the command that the plan says."""
     local = folder / "program.mlir"
-    local.with_suffix(".safetensors").symlink_to(program.with_suffix(".safetensors"))
-    plan = found["best"]["plan"]
-    options = [] if int(plan["pp"]) > 1 else ["--microbatches", MICROBATCHES]
-    losses, tensors = Tools(build_dir).train(local, data, *options, *on_ranks(found["ranks"]))
+    assert (folder / "commands.sh").read_text().endswith(f"\n# {found['training']}\n")
+    name, trained, *options, steps, n, data_option, source = shlex.split(found["training"])
+    assert (name, trained) == ("cleave-run", str(local)) and [steps, n, data_option, source] == ["--steps", "N", "--data", "SOURCE"]
+    as_threads = ["--ranks-as", "threads", "--timeout", 60] if found["ranks"] > 1 else []
+    losses, tensors = Tools(build_dir).train(local, data, *options, *as_threads)
     expected_losses, expected = of_one_rank
     assert losses == pytest.approx(expected_losses, rel=TOLERANCE)
     distance, name = difference(tensors, expected)

@@ -204,6 +204,7 @@ void plan::printText(const Found &found, llvm::raw_ostream &os) {
   }
   for (const std::string &command : listCommands(found))
     os << command << "\n";
+  os << describeTraining(found) << "\n";
 }
 
 static llvm::json::Object toJSON(const Candidate &candidate, const Space &space) {
@@ -279,7 +280,8 @@ llvm::json::Object plan::toJSON(const Found &found) {
                             {"partitioned", int64_t(found.numPartitioned)},
                             {"seconds", found.seconds},
                             {"alternatives", std::move(alternatives)},
-                            {"commands", std::move(commands)}};
+                            {"commands", std::move(commands)},
+                            {"training", describeTraining(found)}};
   if (result.numBudgets)
     object["budgets"] = llvm::json::Object{
         {"tried", int64_t(result.numBudgets)},
@@ -304,29 +306,49 @@ static std::string quote(llvm::StringRef word) {
   return text + "'";
 }
 
+static std::string getPath(const Found &found, llvm::StringRef name) {
+  llvm::SmallString<128> path(found.folder);
+  llvm::sys::path::append(path, name);
+  return path.str().str();
+}
+
+/// For a tool that runs programs without a schedule, which has the count.
+static std::string describeMicrobatches(const Found &found, llvm::StringRef option) {
+  const Layout &layout = found.result.getBest()->plan.shape.layout;
+  if (layout.pipeline > 1)
+    return "";
+  return llvm::formatv("{0}{1}", option, found.sources[layout.program].facts.microbatches).str();
+}
+
 std::vector<std::string> plan::listCommands(const Found &found) {
   const Plan &plan = found.result.getBest()->plan;
   const Layout &layout = plan.shape.layout;
   const Source &source = found.sources[layout.program];
-  auto inFolder = [&](llvm::StringRef name) {
-    llvm::SmallString<128> path(found.folder);
-    llvm::sys::path::append(path, name);
-    return path.str().str();
-  };
-  int64_t microbatches = source.facts.microbatches;
-  std::vector<PassCall> passes = listPlacing(layout, inFolder("placements.json"));
+  std::vector<PassCall> passes = listPlacing(layout, getPath(found, "placements.json"));
   llvm::append_range(passes,
                      listStaging(plan, source, found.cluster, found.space.listCuts(plan.shape)));
-  llvm::append_range(passes, listScheduling(plan, microbatches));
-  std::string program = quote(inFolder("program.mlir"));
+  llvm::append_range(passes, listScheduling(plan, source.facts.microbatches));
+  std::string program = quote(getPath(found, "program.mlir"));
   std::string opt = "cleave-opt " + quote(source.facts.path);
   for (const PassCall &pass : passes)
     opt += " --" + pass.name + (pass.options.empty() ? "" : "=" + quote(pass.options));
   opt += " --mlir-print-debuginfo -o " + program;
-  std::string count =
-      layout.pipeline == 1 ? llvm::formatv(" --microbatches={0}", microbatches).str() : "";
-  std::string sim = "cleave-sim " + program + " --cluster=" + quote(found.clusterOption) + count;
+  std::string sim = "cleave-sim " + program + " --cluster=" + quote(found.clusterOption) +
+                    describeMicrobatches(found, " --microbatches=");
   return {opt, sim};
+}
+
+std::string plan::describeTraining(const Found &found) {
+  const Source &source = found.sources[found.result.getBest()->plan.shape.layout.program];
+  llvm::SmallString<128> weights(source.facts.path);
+  llvm::sys::path::replace_extension(weights, ".safetensors");
+  // Ranks of one machine are started together, those of several each by a launcher.
+  const cost::Level &inner = found.cluster.levels.front();
+  bool isOneNode = inner.size == 0 || found.space.ranks <= inner.size;
+  std::string ranks =
+      isOneNode ? llvm::formatv(" --ranks {0}", found.space.ranks).str() : std::string();
+  return "cleave-run " + quote(getPath(found, "program.mlir")) + " --weights " + quote(weights) +
+         ranks + describeMicrobatches(found, " --microbatches ") + " --steps N --data SOURCE";
 }
 
 llvm::Error plan::makeFolder(llvm::StringRef folder) {
@@ -339,9 +361,7 @@ llvm::Error plan::makeFolder(llvm::StringRef folder) {
 
 llvm::Error plan::writeFiles(const Found &found) {
   auto write = [&](llvm::StringRef name, const std::string &text) {
-    llvm::SmallString<128> path(found.folder);
-    llvm::sys::path::append(path, name);
-    return solve::writeText(path, text);
+    return solve::writeText(getPath(found, name), text);
   };
   const Plan &plan = found.result.getBest()->plan;
   const Layout &layout = plan.shape.layout;
@@ -364,6 +384,7 @@ llvm::Error plan::writeFiles(const Found &found) {
   std::string script = "#!/bin/sh -e\n# " + plan::describe(plan, found.space) + "\n";
   for (const std::string &command : listCommands(found))
     script += command + "\n";
+  script += "# Trains, once N and SOURCE are filled in:\n# " + describeTraining(found) + "\n";
   return write("commands.sh", script);
 }
 

@@ -37,6 +37,9 @@ llvm::json::Object toJSON(const Found &found);
 
 /// The commands that make the best plan's program and predict its step.
 std::vector<std::string> listCommands(const Found &found);
+/// The command that trains it, on the weights beside the export. How long, and on which data, the
+/// user has to say. On more ranks than a node has, every rank runs it under a launcher.
+std::string describeTraining(const Found &found);
 /// Makes the folder that writeFiles() writes to, before there is anything to lose; an error where
 /// it cannot be written.
 llvm::Error makeFolder(llvm::StringRef folder);
