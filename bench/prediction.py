@@ -38,6 +38,8 @@ TARGETS = {"vtrain_single": (5, 15), "vtrain_multi": (5, 15), "megatron_sc21": (
            "megatron_in_mist_logs": (10, None), "mist": (10, None), "torchtitan": (10, None)}
 # Families whose GPU no other family has.
 ALONE = {"aceso", "megatron_in_mist_logs", "mist", "torchtitan"}
+# Correlations of plans as a naive model ranks them, on one node and on several, beside which the aim was set.
+NAIVE = 0.83, 0.81
 TERMS = ("tiles", "bytes", "launches", "latency", "starts", "strided", "slots", "contention", "bubble", "optimizer")
 FOLDS = 5
 
@@ -293,11 +295,18 @@ def ranking(rows, seconds, baseline):
         lines.append(f"| {source} | {count} | {pairs:.3f} | {base_pairs:.3f} | {means:.3f} | {base_means:.3f} | "
                      f"{statistics.median(regrets):.1f} | {max(regrets):.1f} |")
         known.append((base_pairs, base_means))
-    (single, single_means), (multi, multi_means) = known
-    lines += ["", "The aim, 0.92 on one node, was set beside a naive model's 0.83, and 0.81 on several nodes. Over all "
-              f"pairs the baseline has {single:.3f} and {multi:.3f}, as the mean of groups {single_means:.3f} and "
-              f"{multi_means:.3f}: the aim is meant over all pairs."]
-    return lines
+    return [*lines, "", describe_aim(*zip(*known))]
+
+
+def describe_aim(pairs, means):
+    """Which correlation of the baseline, on one node and on several, is what the aim was set beside."""
+    def distance(values):
+        return sum(abs(value - naive) for value, naive in zip(values, NAIVE))
+
+    nearer = "over all pairs" if distance(pairs) <= distance(means) else "as the mean of groups"
+    return (f"The aim, 0.92 on one node, was set beside a naive model's {NAIVE[0]:.2f}, and {NAIVE[1]:.2f} on several "
+            f"nodes. Over all pairs the baseline has {pairs[0]:.3f} and {pairs[1]:.3f}, as the mean of groups "
+            f"{means[0]:.3f} and {means[1]:.3f}: nearer to that are those {nearer}.")
 
 
 def model_of(row):

@@ -6,8 +6,9 @@
 Of plans with one hidden size, number of tensor-parallel ranks and micro-batch, steps are taken for linear: each
 microbatch passes the layers of the longest stage and, on the last one, the head; a step updates the layers' weights.
 Least squares of the measured seconds, and of the predicted ones, give both their layers and heads. Then the plans are
-ranked again with the measured layers, or layers and heads, in place of the predicted ones. Prints Markdown; --write
-puts it, with the date, into bench/results/ranking.md.
+ranked again with the measured layers, or layers and heads, in place of the predicted ones. Last, how far plans without
+data and tensor parallelism are from such a sum, and what a transfer takes in it. Prints Markdown; --write puts it, with
+the date, into bench/results/ranking.md.
 """
 
 import argparse
@@ -20,6 +21,9 @@ from prediction import SOURCE, Bench, calibrate, compare
 
 FAMILY = "vtrain_single"
 LEAST = 5  # plans of a combination
+SUMS = ("Plans of one replica on one tensor-parallel rank, as sums of layers, heads, transfers, updates and a constant. "
+        "Runs differ from each other by more than millionths, and devices of one node transfer many times as fast: "
+        "these were put together from profiles.")
 
 
 def cell(row):
@@ -31,6 +35,38 @@ def terms(row):
     microbatches, stages, layers = int(row["microbatches"]), int(row["pp"]), int(row["layers"])
     passes = microbatches + stages - 1
     return passes * layers / stages, microbatches, layers / stages, 1, passes * (stages > 1)
+
+
+def exact_terms(row):
+    """The same, of one replica on one tensor-parallel rank: layers of the last stage and of those before it apart."""
+    microbatches, stages, layers = int(row["microbatches"]), int(row["pp"]), int(row["layers"])
+    each = layers / stages
+    return microbatches * each, (stages - 1) * each, microbatches, stages - 1, each, 1
+
+
+def transfer(row):
+    """Seconds of a forward and a backward transfer between stages by vTrain's formula (src/predictor.py): twice the
+    bytes of 16 bits each, at a quarter of 800 Gbit/s."""
+    return 2 * 2 * 2 * int(row["micro_batch"]) * int(row["seq"]) * int(row["hidden"]) / (800 * 2**30 / 8 / 4)
+
+
+def describe_sums(rows):
+    """How exactly plans of one profile are sums, where there are more of them than terms."""
+    cells = collections.defaultdict(list)
+    for row in rows:
+        if row["dp"] == row["tp"] == "1":
+            cells[cell(row)].append(row)
+    lines = ["| hidden | micro-batch | plans | furthest from a sum (millionths) | transfer there (ms) | by vTrain's formula (ms) |",
+             "| ---: | ---: | ---: | ---: | ---: | ---: |"]
+    for (hidden, _, micro), plans in sorted(cells.items()):
+        seconds = numpy.array([float(row["step_time_s"]) for row in plans])
+        matrix = numpy.array([exact_terms(row) for row in plans])
+        found, _, rank, _ = numpy.linalg.lstsq(matrix / seconds[:, None], numpy.ones(len(plans)), rcond=None)
+        if rank == matrix.shape[1] < len(plans):
+            off = 1e6 * max(abs(matrix @ found / seconds - 1))
+            lines.append(f"| {hidden} | {micro} | {len(plans)} | {off:.1f} | {1e3 * found[3]:.4f} | "
+                         f"{1e3 * transfer(plans[0]):.4f} |")
+    return lines
 
 
 def fit(rows, seconds):
@@ -82,7 +118,7 @@ def describe(data, build):
     best = sorted(((kendall(rows, predicted | seconds), key) for key, seconds in alone), reverse=True)[:3]
     summary += [f"| it, with the measured layer of hidden {key[0]}, tp {key[1]}, micro-batch {key[2]} alone | {tau:.3f} |"
                 for tau, key in best]
-    return [*summary, "", *lines]
+    return [*summary, "", *lines, "", SUMS, "", *describe_sums(rows)]
 
 
 def main():
