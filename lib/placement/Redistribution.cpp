@@ -2,8 +2,8 @@
 //
 // Dijkstra's search over the placements of one value. A state is a placement on each axis; an edge
 // is one `dist` op over one or more axes, or a conversion on one. With the two to four axes of a
-// mesh and the few dimensions of a tensor there are some hundred states, and programs ask the same
-// few questions again and again.
+// mesh and the few dimensions of a tensor there are some hundred states. Programs ask the same
+// few questions again and again; who places them on all axes at once asks for all pairs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,9 +11,8 @@
 
 #include "dialects/dist/Verify.h"
 
-#include "llvm/ADT/DenseMap.h"
-#include <map>
 #include <queue>
+#include <unordered_map>
 
 using namespace mlir;
 using namespace cleave;
@@ -70,13 +69,27 @@ Code encode(ArrayRef<AxisPlacement> state) {
   return code;
 }
 
+/// Of a target all that decides which edges there are: searches for others like it are the same.
+Code encodeKind(ArrayRef<AxisPlacement> state) {
+  Code code;
+  for (const AxisPlacement &p : state)
+    code.push_back(static_cast<char32_t>(p.kind) << 8 |
+                   (p.isPartial() ? static_cast<char32_t>(p.reduction) : 0));
+  return code;
+}
+
+/// From one placement to any of a kind. It goes on where it was when the last target was reached.
 class Search {
 public:
   Search(RankedTensorType type, ArrayRef<AxisPlacement> from, ArrayRef<AxisPlacement> to,
          ArrayRef<MeshAxis> axes)
-      : type(type), from(from), to(to), axes(axes) {}
+      : type(type), from(from), to(to), axes(axes) {
+    nodes.emplace_back().state = this->from;
+    known[encode(from)] = 0;
+    open.push({Cost(), 0});
+  }
 
-  std::optional<Redistribution> run();
+  std::optional<Redistribution> find(ArrayRef<AxisPlacement> target);
 
 private:
   struct Node {
@@ -84,7 +97,10 @@ private:
     Cost cost;
     /// The node before, and the step from it.
     unsigned previous = 0;
-    RedistributionStep step;
+    Kind kind = Kind::Convert;
+    SmallVector<unsigned, 2> along;
+    dist::Reduction reduction = dist::Reduction::Sum;
+    int64_t gathered = 0, scattered = 0;
     bool isDone = false;
   };
 
@@ -105,14 +121,17 @@ private:
   void convert(unsigned node);
   void scatterOrders(unsigned node, dist::Reduction reduction, ArrayRef<unsigned> candidates,
                      SmallVectorImpl<unsigned> &chosen);
+  RedistributionStep getStep(const Node &node) const;
   void add(unsigned node, Kind kind, ArrayRef<unsigned> along, AxisPlacement next, int64_t bytes,
            dist::Reduction reduction = dist::Reduction::Sum, int64_t gathered = 0);
 
+  Redistribution getWay(unsigned node) const;
+
   RankedTensorType type;
-  ArrayRef<AxisPlacement> from, to;
+  State from, to;
   ArrayRef<MeshAxis> axes;
   std::vector<Node> nodes;
-  std::map<Code, unsigned> known;
+  std::unordered_map<Code, unsigned> known;
   using Entry = std::pair<Cost, unsigned>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open;
 };
@@ -171,13 +190,17 @@ void Search::add(unsigned node, Kind kind, ArrayRef<unsigned> along, AxisPlaceme
   else if (nodes[it->second].cost <= cost)
     return;
   Node &target = nodes[it->second];
-  target.state = state;
-  target.cost = cost;
-  target.previous = node;
-  target.step = {kind, {}, reduction, gathered, next.dim, state};
-  for (unsigned axis : along)
-    target.step.axes.push_back(axes[axis].name);
+  target = {std::move(state), cost,     node,     kind, SmallVector<unsigned, 2>(along),
+            reduction,        gathered, next.dim, false};
   open.push({cost, it->second});
+}
+
+/// The one that leads to the node.
+RedistributionStep Search::getStep(const Node &node) const {
+  RedistributionStep step{node.kind, {}, node.reduction, node.gathered, node.scattered, node.state};
+  for (unsigned axis : node.along)
+    step.axes.push_back(axes[axis].name);
+  return step;
 }
 
 /// What a rank sends when its `bytes` are cut in `ranks` parts, of which it keeps one.
@@ -296,28 +319,30 @@ void Search::expand(unsigned node) {
   convert(node);
 }
 
-std::optional<Redistribution> Search::run() {
-  if (!localShape(type.getShape(), from, axes) || !localShape(type.getShape(), to, axes))
+Redistribution Search::getWay(unsigned node) const {
+  Redistribution plan{{}, nodes[node].cost.bytes, nodes[node].cost.collectives};
+  for (unsigned at = node; at != 0; at = nodes[at].previous)
+    plan.steps.push_back(getStep(nodes[at]));
+  std::reverse(plan.steps.begin(), plan.steps.end());
+  return plan;
+}
+
+std::optional<Redistribution> Search::find(ArrayRef<AxisPlacement> target) {
+  if (!localShape(type.getShape(), from, axes) || !localShape(type.getShape(), target, axes))
     return std::nullopt;
-  nodes.push_back({State(from), {}, 0, {}, false});
-  known[encode(from)] = 0;
-  open.push({Cost(), 0});
-  const Code target = encode(to);
+  const Code wanted = encode(target);
+  if (auto it = known.find(wanted); it != known.end() && nodes[it->second].isDone)
+    return getWay(it->second);
   while (!open.empty()) {
     auto [cost, node] = open.top();
     open.pop();
     if (nodes[node].isDone || cost != nodes[node].cost)
       continue;
     nodes[node].isDone = true;
-    if (encode(nodes[node].state) != target) {
-      expand(node);
-      continue;
-    }
-    Redistribution plan{{}, cost.bytes, cost.collectives};
-    for (unsigned at = node; at != 0; at = nodes[at].previous)
-      plan.steps.push_back(nodes[at].step);
-    std::reverse(plan.steps.begin(), plan.steps.end());
-    return plan;
+    bool isFound = encode(nodes[node].state) == wanted;
+    expand(node);
+    if (isFound)
+      return getWay(node);
   }
   return std::nullopt;
 }
@@ -327,8 +352,17 @@ std::optional<Redistribution> Search::run() {
 //===----------------------------------------------------------------------===//
 
 struct RedistributionPlanner::Memory {
+  using Key = std::tuple<const void *, Code, Code>;
+  struct Hash {
+    size_t operator()(const Key &key) const {
+      std::hash<Code> hash;
+      return llvm::hash_combine(std::get<0>(key), hash(std::get<1>(key)), hash(std::get<2>(key)));
+    }
+  };
   /// By shape and element type, `from` and `to`.
-  std::map<std::tuple<const void *, Code, Code>, std::optional<Redistribution>> plans;
+  std::unordered_map<Key, std::optional<Redistribution>, Hash> plans;
+  /// By shape and element type, `from` and the kind of `to`.
+  std::unordered_map<Key, Search, Hash> searches;
 };
 
 RedistributionPlanner::RedistributionPlanner(ArrayRef<MeshAxis> axes)
@@ -346,10 +380,12 @@ const Redistribution *RedistributionPlanner::plan(RankedTensorType type,
                                                   ArrayRef<AxisPlacement> from,
                                                   ArrayRef<AxisPlacement> to) {
   type = RankedTensorType::get(type.getShape(), type.getElementType());
-  auto [it, isNew] =
-      memory->plans.try_emplace({type.getAsOpaquePointer(), encode(from), encode(to)});
+  const void *shape = type.getAsOpaquePointer();
+  auto [it, isNew] = memory->plans.try_emplace({shape, encode(from), encode(to)});
   if (isNew)
-    it->second = Search(type, from, to, axes).run();
+    it->second =
+        memory->searches.try_emplace({shape, encode(from), encodeKind(to)}, type, from, to, axes)
+            .first->second.find(to);
   return it->second ? &*it->second : nullptr;
 }
 

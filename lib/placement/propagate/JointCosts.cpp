@@ -34,11 +34,15 @@ double JointCosts::bytesOnRank(RankedTensorType type, ArrayRef<AxisPlacement> pl
 
 /// Of what is divided evenly, the way depends on nothing but which axes divide a dimension: types
 /// that agree in this share it. Elements are large enough for all parts to be whole bytes.
-RankedTensorType JointCosts::simplify(RankedTensorType type) const {
+RankedTensorType JointCosts::simplify(RankedTensorType type) {
+  RankedTensorType &simple = simplified[type];
+  if (simple)
+    return simple;
   SmallVector<int64_t> shape;
   for (int64_t size : type.getShape())
     shape.push_back(std::gcd(size, ranks));
-  return RankedTensorType::get(shape, ComplexType::get(Float64Type::get(type.getContext())));
+  return simple =
+             RankedTensorType::get(shape, ComplexType::get(Float64Type::get(type.getContext())));
 }
 
 /// `before` and `after`: bytes that a rank has.

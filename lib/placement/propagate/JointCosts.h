@@ -29,13 +29,14 @@ public:
 
 private:
   double timeOf(const RedistributionStep &step, double before, double after) const;
-  mlir::RankedTensorType simplify(mlir::RankedTensorType type) const;
+  mlir::RankedTensorType simplify(mlir::RankedTensorType type);
 
   llvm::SmallVector<MeshAxis> axes;
   llvm::SmallVector<cost::Group> groups;
   int64_t ranks = 1;
   cost::Cluster cluster;
   RedistributionPlanner planner;
+  llvm::DenseMap<mlir::Type, mlir::RankedTensorType> simplified;
 };
 
 } // namespace cleave::placement::propagate
