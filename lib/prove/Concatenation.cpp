@@ -110,9 +110,11 @@ std::optional<Tensor> Evaluator::concatenate(Operation *op, ArrayRef<const Tenso
     if (isFirst)
       return std::nullopt;
     std::vector<Tensor> same;
+    step = "rule";
     if (evaluateByRule(op, operands, same) && mayBeOfFirst(same.front().meaning))
       return same.front();
   }
+  step = "concatenation";
   int64_t dim = dimOf(cast<aten::CatOp>(op));
   std::vector<Tensor> parts;
   SmallVector<int64_t> sizes;

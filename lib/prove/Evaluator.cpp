@@ -149,7 +149,7 @@ std::vector<Tensor> Evaluator::evaluatePlain(Operation *op, ArrayRef<const Tenso
                                                  ? concatenate(op, operands)
                                                  : std::nullopt) {
       results.push_back(std::move(*value));
-      isKnown = by("concatenation", true);
+      isKnown = true;
     } else {
       isKnown = by("rows", evaluateCounts(op, operands, results)) ||
                 by("part", evaluateParts(op, operands, results)) ||

@@ -119,24 +119,41 @@ std::unique_ptr<Prover> Prover::runWithCuts(ModuleOp global, ModuleOp local,
   }
 }
 
+static constexpr Form kJoins{.keepsJoins = true}, kPlain,
+    kStacked{.takesParts = true, .keepsJoins = true, .sumsByPart = true},
+    kParts{.takesParts = true}, kShares{.takesShares = true};
+
 FailureOr<Proof> Prover::runInBothForms(ModuleOp global, ModuleOp local,
                                         const ProveOptions &options, bool comparesRanks) {
+  if (options.form) {
+    constexpr Form kForms[] = {kJoins,
+                               kPlain,
+                               kStacked,
+                               kParts,
+                               kShares,
+                               {.takesPieces = true},
+                               {.takesShares = true, .takesPieces = true}};
+    std::unique_ptr<Prover> only = runWithCuts(global, local, options, comparesRanks,
+                                               kForms[*options.form % std::size(kForms)]);
+    if (!only)
+      return failure();
+    return only->getProof();
+  }
   auto isAnswer = [](const Proof &proof) {
     return proof.isProved || proof.isLate || !proof.outOfScope.empty();
   };
   std::unique_ptr<Prover> shares;
   if (mergesBlocks(local) && !mergesBlocks(global)) {
-    shares = runWithCuts(global, local, options, comparesRanks, {.takesShares = true});
+    shares = runWithCuts(global, local, options, comparesRanks, kShares);
     if (!shares)
       return failure();
     if (isAnswer(shares->getProof()))
       return shares->getProof();
   }
   auto numFindings = [](const Prover &prover) { return prover.getProof().findings.size(); };
-  std::unique_ptr<Prover> plain =
-      runWithCuts(global, local, options, comparesRanks, {.keepsJoins = true});
+  std::unique_ptr<Prover> plain = runWithCuts(global, local, options, comparesRanks, kJoins);
   if (plain && plain->keepsJoins() && !isAnswer(plain->getProof())) {
-    std::unique_ptr<Prover> parts = runWithCuts(global, local, options, comparesRanks, {});
+    std::unique_ptr<Prover> parts = runWithCuts(global, local, options, comparesRanks, kPlain);
     if (!parts || numFindings(*parts) <= numFindings(*plain))
       plain = std::move(parts);
   }
@@ -145,17 +162,14 @@ FailureOr<Proof> Prover::runInBothForms(ModuleOp global, ModuleOp local,
   if (isAnswer(plain->getProof()))
     return plain->getProof();
   if (stacks(global)) {
-    std::unique_ptr<Prover> parts =
-        runWithCuts(global, local, options, comparesRanks,
-                    {.takesParts = true, .keepsJoins = true, .sumsByPart = true});
+    std::unique_ptr<Prover> parts = runWithCuts(global, local, options, comparesRanks, kStacked);
     if (parts && !parts->getProof().isLate && numFindings(*parts) < numFindings(*plain))
       plain = std::move(parts);
     if (isAnswer(plain->getProof()))
       return plain->getProof();
   }
   if (!plain->terms.takesParts()) {
-    std::unique_ptr<Prover> parts =
-        runWithCuts(global, local, options, comparesRanks, {.takesParts = true});
+    std::unique_ptr<Prover> parts = runWithCuts(global, local, options, comparesRanks, kParts);
     if (!parts)
       return failure();
     if (parts->getProof().isProved ||
@@ -165,7 +179,7 @@ FailureOr<Proof> Prover::runInBothForms(ModuleOp global, ModuleOp local,
       return plain->getProof();
   }
   if (!shares && plain->mayBeOfShares())
-    shares = runWithCuts(global, local, options, comparesRanks, {.takesShares = true});
+    shares = runWithCuts(global, local, options, comparesRanks, kShares);
   bool areShares =
       shares && !shares->getProof().isLate && numFindings(*shares) <= numFindings(*plain);
   if (areShares && numFindings(*shares) < numFindings(*plain)) {

@@ -509,7 +509,7 @@ bool Evaluator::evaluateLookUp(Operation *op, ArrayRef<const Tensor *> operands,
   if (isa<aten::EqScalarOp>(op))
     return terms.takesShares() && take(isLimit(op, *operands[0]));
   if (isa<aten::IndexSelectOp>(op))
-    return (terms.takesShares() || terms.takesPieces()) && take(selectByPlace(op, operands));
+    return take(selectByPlace(op, operands));
   if (isa<aten::AmaxOp, aten::LogSoftmaxOp, aten::LogSoftmaxBackwardDataOp>(op) ||
       (terms.takesShares() && isa<aten::SoftmaxOp, aten::SoftmaxBackwardDataOp>(op)))
     return take(overClasses(op, operands));

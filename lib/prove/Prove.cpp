@@ -298,6 +298,7 @@ LogicalResult Prover::run(const ProveOptions &options) {
   if (options.hasRoomForRows)
     terms.assumeRoom();
   hasOwnBuffers = options.hasOwnBuffers;
+  mayBeOfOneDevice = options.mayBeOfOneDevice;
   for (ModuleOp module : {global, local})
     for (func::FuncOp function : module.getOps<func::FuncOp>()) {
       if (function->hasAttr(train::kRanksAttrName) &&

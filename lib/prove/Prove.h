@@ -59,12 +59,17 @@ struct ProveOptions {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   /// For tests of the tests: a lemma that is made wrong.
   std::optional<Lemma> broken;
+  /// For tests: the only form in which a proof is tried, of those in Forms.cpp.
+  std::optional<unsigned> form;
   /// Where the proof is written for lib/replay; it is one if the programs are proved.
   std::string *log = nullptr;
   /// Whether no rank receives more rows than it has room for.
   bool hasRoomForRows = false;
   /// Whether buffers may be each rank's own, made of the microbatches that it runs.
   bool hasOwnBuffers = false;
+  /// Whether LOCAL may be a program of one device, of which attributes say how values will lie:
+  /// what a pass left.
+  bool mayBeOfOneDevice = false;
   /// Whether changes are tried with which what is not proved would be right.
   bool triesRepairs = true;
 };

@@ -64,6 +64,8 @@ struct Form {
   bool keepsJoins = false;
   /// Sums over places of what is put together of parts as one for each part.
   bool sumsByPart = false;
+  /// Concatenations as sums of parts in any programs: else where ranks join parts of other sizes.
+  bool takesPieces = false;
 };
 
 /// The ranks at neighbouring places on one axis, which have functions of their own (Classes.cpp).
@@ -92,7 +94,7 @@ public:
     // The ranks of a class have parts of the whole, which may be no multiple of them.
     if (form.takesParts || hasClasses(local))
       terms.takeParts();
-    if (!joinsParts(global, local))
+    if (!form.takesPieces && !joinsParts(global, local))
       return;
     terms.takePieces();
     if (form.keepsJoins)
@@ -179,7 +181,7 @@ private:
   bool globalReduces = false;
   /// Whether LOCAL is a program of ranks, of which attributes say how values lie, and not one of
   /// one device, where they say how values will lie; and whether GLOBAL is such a one too.
-  bool communicates = false, globalCommunicates = false;
+  bool communicates = false, globalCommunicates = false, mayBeOfOneDevice = false;
   bool doesCommunicate(mlir::func::FuncOp function);
 
   // Of two programs of ranks (Ranks.cpp).

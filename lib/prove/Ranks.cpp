@@ -165,5 +165,6 @@ FailureOr<Proof> cleave::prove::provePreserved(ModuleOp before, ModuleOp after,
   // A pass is named, not an op.
   ProveOptions own = options;
   own.triesRepairs = false;
+  own.mayBeOfOneDevice = true;
   return Prover::runInBothForms(before, after, own, isOfRanks(before));
 }

@@ -114,8 +114,22 @@ bool cleave::prove::hasCommunication(ModuleOp module) {
       .wasInterrupted();
 }
 
+/// Whether attributes say of an argument or a result how it lies.
+static bool hasAttributes(ModuleOp module) {
+  return llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (function.getArgAttr(i, dist::kPlacementAttr))
+        return true;
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (function.getResultAttr(i, dist::kPlacementAttr))
+        return true;
+    return false;
+  });
+}
+
 void Prover::readMesh() {
-  communicates = hasCommunication(local);
+  // Ranks need not communicate: where they should, and do not, that is the error.
+  communicates = hasCommunication(local) || (!mayBeOfOneDevice && hasAttributes(local));
   globalCommunicates = comparesRanks && hasCommunication(global);
   dist::MeshOp mesh = dist::getMesh(local);
   if (!mesh)

@@ -516,6 +516,8 @@ Form Forms::sum(Form form, ArrayRef<Var> bound) {
   return normal(form);
 }
 
-bool Forms::areEqual(const Form &left, const Form &right) {
-  return add(left, right, Rational(-1)).empty() && !hasOverflowed() && !isTooDeep;
+bool Forms::areEqual(const Form &left, const Form &right, bool byCase) {
+  Form rest = add(left, right, Rational(-1));
+  return (rest.empty() || (byCase && isZeroByCase(makeAgain(rest)))) && !hasOverflowed() &&
+         !isTooDeep;
 }

@@ -16,6 +16,7 @@
 #include "mlir/Analysis/Presburger/Fraction.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -123,7 +124,8 @@ public:
   Form number(const Rational &number) const;
   Form position(const Index &index);
   Form normal(const Form &form);
-  bool areEqual(const Form &left, const Form &right);
+  /// `byCase`: whatever digits are of which conditions speak.
+  bool areEqual(const Form &left, const Form &right, bool byCase = false);
   Form add(const Form &left, const Form &right, const Rational &factor = Rational(1));
   Form scale(Form form, const Rational &factor);
   /// For messages: the first summands.
@@ -167,6 +169,12 @@ private:
   static bool solve(ArrayRef<std::pair<Index, Index>> equations, Known &known);
   bool isWhole(const Reference &value) const;
   Form unfold(const Reference &value);
+  bool isZeroByCase(const Form &form);
+  std::optional<Form> writeOut(const Form &form, const llvm::DenseSet<TermId> &of);
+  Form makeAgain(const Form &form);
+  /// Of each digit of a term whether conditions inside of it depend on it.
+  llvm::DenseMap<TermId, std::vector<bool>> conditions;
+  const std::vector<bool> &conditionsOf(TermId id);
   bool simplifyGuards(Summand &summand) const;
   void simplify(Summand summand, Form &result);
   bool pushInwards(const Summand &summand, Form &result);

@@ -4,6 +4,7 @@
 #include "dialects/aten/ops/Contraction.h"
 #include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/Creation.h"
+#include "dialects/aten/ops/Indexing.h"
 #include "dialects/aten/ops/Part.h"
 #include "dialects/aten/ops/Reduction.h"
 #include "dialects/aten/ops/View.h"
@@ -572,6 +573,12 @@ bool Ops::evaluate(Operation *op, StringRef step, ArrayRef<Tensor> operands,
   } else if (step == "statistics") {
     if (isa<aten::LinalgVectorNormOp, aten::StackOp>(op))
       value = norm(op, operands);
+  } else if (step == "order") {
+    value = order(op, operands);
+  } else if (step == "concatenation") {
+    value = concatenate(op, operands);
+  } else if (step == "lookup" && isa<aten::IndexSelectOp>(op)) {
+    value = selectByPlace(op, operands);
   } else if (step == "part") {
     return parts(op, operands, results);
   } else if (step == "lookup") {

@@ -31,6 +31,12 @@ bool Replay::readParts(Program &program) {
   program.communicates =
       program.module.walk([](dist::CommunicationOpInterface) { return WalkResult::interrupt(); })
           .wasInterrupted();
+  // Attributes say how values of ranks lie, whether or not they communicate.
+  for (func::FuncOp function : program.isLocal ? functions : SmallVector<func::FuncOp>())
+    for (unsigned i = 0; i < std::max(function.getNumArguments(), function.getNumResults()); ++i)
+      program.communicates |=
+          (i < function.getNumArguments() && function.getArgAttr(i, dist::kPlacementAttr)) ||
+          (i < function.getNumResults() && function.getResultAttr(i, dist::kPlacementAttr));
   if (hasPhases) {
     auto read = train::getProgram(program.module, train::ProgramForms::Staged);
     if (failed(read))

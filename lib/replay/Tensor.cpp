@@ -127,7 +127,7 @@ bool Ops::areEqual(Tensor left, Tensor right) {
     if (!cutAlike(left, dim, right, dim, digits))
       return false;
   replace(right.form, digits);
-  return forms.areEqual(left.form, right.form);
+  return forms.areEqual(left.form, right.form, /*byCase=*/true);
 }
 
 std::optional<Tensor> Ops::add(Tensor left, Tensor right) {
@@ -300,7 +300,10 @@ std::optional<Tensor> Ops::byRule(Operation *op, const ShardingRule &rule,
     replace(taken.back(), first);
     taken.back() = forms.normal(taken.back());
   }
-  std::optional<Form> made = build(taken, extent);
+  auto make = [&](ArrayRef<Form> given) { return build(given, extent); };
+  std::optional<Form> made = make(taken);
+  if (!made)
+    made = byCase(taken, make);
   if (!made)
     return std::nullopt;
   value.form = forms.scale(forms.sum(*made, bound), scale);

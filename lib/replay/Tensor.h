@@ -76,12 +76,17 @@ private:
   };
   using Build = llvm::function_ref<std::optional<Form>(ArrayRef<Form>, const Extent &)>;
   SmallVector<Digit> digitsOf(ArrayRef<Var> vars) const;
+  using MakeForm = llvm::function_ref<std::optional<Form>(ArrayRef<Form>)>;
+  std::optional<Form> byCase(ArrayRef<Form> given, MakeForm build);
   bool cut(Tensor &value, unsigned dim, ArrayRef<int64_t> strides);
   bool cutAlike(Tensor &left, unsigned leftDim, Tensor &right, unsigned rightDim, Digits &digits);
   std::optional<Tensor> byRule(mlir::Operation *op, const sharding::ShardingRule &rule,
                                ArrayRef<Tensor> operands, unsigned result, Build build);
   std::optional<Tensor> arithmetic(mlir::Operation *op, ArrayRef<Tensor> operands);
   std::optional<Tensor> constant(mlir::Operation *op);
+  std::optional<Tensor> order(mlir::Operation *op, ArrayRef<Tensor> operands);
+  std::optional<Tensor> concatenate(mlir::Operation *op, ArrayRef<Tensor> operands);
+  std::optional<Tensor> selectByPlace(mlir::Operation *op, ArrayRef<Tensor> operands);
   std::optional<Form> square(const Form &form, mlir::Type element);
   std::optional<Tensor> norm(mlir::Operation *op, ArrayRef<Tensor> operands);
   std::optional<Tensor> slice(Tensor value, unsigned dim, int64_t start, int64_t step,

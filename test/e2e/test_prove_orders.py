@@ -13,13 +13,11 @@ def prove(build_dir, tmp_path, write):
     """What is answered of `write`'s programs of one device and of ranks, and by how much PyTorch says that they differ."""
     functions, paths = [], []
     for form in ("whole", "right"):
-        f, other = (lemma_programs.Function(name, form, 1) for name in ("f", "other"))
+        f = lemma_programs.Function("f", form, 1)
         write(f)
-        # Only of a program that communicates arguments lie as they say.
-        other.give(other.all_reduce(other.argument((2,), "dp=P"), "dp"))
         functions.append(f)
         paths.append(tmp_path / f"{form}.mlir")
-        paths[-1].write_text((lemma_programs.print_mesh() if f.local else "") + f.text() + other.text())
+        paths[-1].write_text((lemma_programs.print_mesh() if f.local else "") + f.text())
     made = subprocess.run(
         [build_dir / "bin" / "cleave-prove", *paths, "--execute=false", "--json"], capture_output=True, text=True, timeout=60
     )

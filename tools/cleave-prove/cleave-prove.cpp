@@ -63,6 +63,8 @@ static cl::bits<Assumption> assumeOption(
 static cl::opt<std::string>
     breakOption("break-lemma", cl::cat(category), cl::Hidden, cl::value_desc("name"),
                 cl::desc("Make this lemma wrong: a test of the tests. What is proved then is not"));
+static cl::opt<unsigned> formOption("form", cl::cat(category), cl::Hidden, cl::value_desc("0 to 6"),
+                                    cl::desc("Try a proof in this form alone: for tests of each"));
 static cl::opt<bool> listLemmasOption("list-lemmas", cl::cat(category), cl::Hidden,
                                       cl::desc("Print the lemmas by name, with what they say"));
 static cl::opt<std::string>
@@ -350,10 +352,12 @@ int main(int argc, char **argv) {
       return fail("--assume=exact-casts: " + llvm::toString(std::move(error)));
   }
   std::string log;
-  mlir::FailureOr<Proof> proof =
-      prove::prove(assumedGlobal ? *assumedGlobal : *global, assumedLocal ? *assumedLocal : *local,
-                   {deadline, broken, logOption.empty() ? nullptr : &log,
-                    assumeOption.isSet(RoomForRows), assumeOption.isSet(OwnBuffers)});
+  mlir::FailureOr<Proof> proof = prove::prove(
+      assumedGlobal ? *assumedGlobal : *global, assumedLocal ? *assumedLocal : *local,
+      {deadline, broken,
+       formOption.getNumOccurrences() ? std::optional<unsigned>(formOption) : std::nullopt,
+       logOption.empty() ? nullptr : &log, assumeOption.isSet(RoomForRows),
+       assumeOption.isSet(OwnBuffers)});
   if (failed(proof))
     return BadInput;
   if (proof->isProved && !logOption.empty())
