@@ -169,7 +169,18 @@ std::optional<StageSample> StageSamples::getFirst(llvm::ArrayRef<unsigned> stage
   bool isRun = llvm::all_equal(stage.drop_front(length - 1));
   if (!with || !without || !isRun)
     return std::nullopt;
-  return addLayers(*with, *with, *without, double(stage.size() - length));
+  const double count = double(stage.size() - length);
+  StageSample sum = addLayers(*with, *with, *without, count);
+  // What is there while it runs may be most at the end of the backward, where the first layer's is
+  // (an embedding's gradient), and what further layers keep is free by then. The last layers' is
+  // there while everything is kept, as of stages in the middle.
+  const double freed = count * std::max(with->savedBytes - without->savedBytes, 0.0);
+  double least = std::max(with->microbatchBytes - freed, 0.0);
+  for (const Kinds &last : {Kinds{stage.back(), stage.back()}, Kinds{stage.back()}})
+    if (const StageSample *middle = find(last))
+      least = std::max(least, std::min(middle->microbatchBytes, with->microbatchBytes));
+  sum.microbatchBytes = least;
+  return sum;
 }
 
 /// The same of those before the last layer.

@@ -104,6 +104,28 @@ TEST(Samples, WhatWasCarriedOutCountsAsItIs) {
   EXPECT_DOUBLE_EQ(samples.get(1, 7)->forward.device, 3);
 }
 
+/// What a first stage takes at the end of its backward is taken when its layers keep nothing more.
+TEST(Samples, BusyEndOfTheFirstStage) {
+  auto stage = [](double saved, double busy) {
+    StageSample stage = makeStage(1, saved);
+    stage.microbatchBytes = busy;
+    return stage;
+  };
+  StageSamples samples(listKinds(), Sharding::Replicated);
+  samples.add({First}, stage(50, 400));
+  samples.add({First, Middle}, stage(80, 370));
+  EXPECT_DOUBLE_EQ(samples.get(0, 2)->microbatchBytes, 370);
+  EXPECT_DOUBLE_EQ(samples.get(0, 4)->microbatchBytes, 370 - 2 * 30);
+  // Nothing is taken away from what the last layers take, while all is kept.
+  samples.add({Middle}, stage(30, 340));
+  EXPECT_DOUBLE_EQ(samples.get(0, 4)->microbatchBytes, 340);
+  samples.add({Middle, Middle}, stage(60, 350));
+  EXPECT_DOUBLE_EQ(samples.get(0, 4)->microbatchBytes, 350);
+  EXPECT_DOUBLE_EQ(samples.get(0, 3)->microbatchBytes, 350);
+  samples.add({Middle, Middle}, stage(60, 390));
+  EXPECT_DOUBLE_EQ(samples.get(0, 4)->microbatchBytes, 370);
+}
+
 /// A layer adds what it takes after one of the kind before it.
 TEST(Samples, RunsOfSeveralKinds) {
   std::vector<unsigned> kinds = {First, Dense, Dense};
