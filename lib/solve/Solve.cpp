@@ -45,7 +45,8 @@ struct Runs {
 constexpr Runs fromNothing{4, 4, 1}, fromPrices{15, 10, 0};
 
 /// What the messages say gets better as the bound rises, and moves seldom leave the mode that they
-/// began in: a later phase goes to a solution made anew for this part of it, then on with the best.
+/// began in: a later phase goes to a new solution, made of the present messages, for this part of
+/// it, then on with the best.
 constexpr double partOfFresh = 0.25;
 
 /// Iterations of the dual before the first solution.
@@ -121,7 +122,7 @@ private:
   std::vector<std::unique_ptr<Search>> searches;
   /// The bound at which a solution was last made of messages.
   double boundOfConstruct = 0;
-  /// Whether the first search begins the phase with a solution made anew.
+  /// Whether the first search begins the phase with a new solution.
   bool isFresh = false;
   /// While these search the problem before edges were contracted.
   std::optional<MemoryUse> wideUse;

@@ -187,8 +187,65 @@ void JointProblem::addUses(unsigned number, const SharedUses &uses, unsigned for
     from = form;
     list = shared;
   }
+  // The form of a single use is what that takes: no third one is made on the way.
+  bool mayDiffer = !uses.isShared || uses.uses.size() > 1;
   for (unsigned use : uses.uses)
-    problem.addEdge(
-        from, nodes[choices.userOf(graph.uses[use])],
-        matrixOf(value.type(), list, lists(choices.lists[choices.taken[use]]), value.weight));
+    problem.addEdge(from, nodes[choices.userOf(graph.uses[use])],
+                    matrixOf(value.type(), list, lists(choices.lists[choices.taken[use]]),
+                             value.weight, mayDiffer));
+}
+
+//===----------------------------------------------------------------------===//
+// What is placed
+//===----------------------------------------------------------------------===//
+
+static unsigned indexOf(ArrayRef<unsigned> list, unsigned placement) {
+  return llvm::lower_bound(list, placement) - list.begin();
+}
+
+std::optional<int64_t> JointProblem::costOf(unsigned number, const SharedUses &uses,
+                                            ArrayRef<unsigned> assignment, unsigned placement) {
+  const ValueNode &value = graph.values[number];
+  unsigned made = lists(choices.lists[choices.made[number]]);
+  unsigned shared = lists(formsOf(value, uses.uses));
+  unsigned form = indexOf(lists[shared], placement);
+  int64_t sum = 0;
+  auto add = [&](unsigned matrix, unsigned row, unsigned column) {
+    const solve::Matrix &found = problem.getMatrices()[matrix];
+    int64_t cost = found.costs[size_t(row) * found.columns + column];
+    sum = cost == solve::forbidden || sum == solve::forbidden ? solve::forbidden : sum + cost;
+  };
+  add(matrixOf(value.type(), made, shared, value.weight),
+      getChoice(assignment, choices.producerOf(value)), form);
+  for (unsigned use : uses.uses)
+    add(matrixOf(value.type(), shared, lists(choices.lists[choices.taken[use]]), value.weight),
+        form, getChoice(assignment, choices.userOf(graph.uses[use])));
+  return sum == solve::forbidden ? std::nullopt : std::optional(sum);
+}
+
+solve::Assignment JointProblem::settleForms(solve::Assignment assignment) {
+  solve::Assignment settled = assignment;
+  for (unsigned number = 0; number < graph.values.size(); ++number)
+    for (auto [uses, form] : llvm::zip_equal(lifetimes.shared[number], forms[number])) {
+      if (uses.uses.size() < 2)
+        continue;
+      const ValueNode &value = graph.values[number];
+      SmallVector<unsigned, 4> placements = {
+          choices.lists[choices.made[number]][getChoice(assignment, choices.producerOf(value))]};
+      for (unsigned use : uses.uses)
+        placements.push_back(choices.lists[choices.taken[use]]
+                                          [getChoice(assignment, choices.userOf(graph.uses[use]))]);
+      const std::vector<unsigned> list = formsOf(value, uses.uses);
+      unsigned present = list[assignment[form]];
+      if (llvm::is_contained(placements, present))
+        continue;
+      std::optional<std::pair<int64_t, unsigned>> best;
+      for (unsigned placement : placements)
+        if (std::optional<int64_t> cost = costOf(number, uses, assignment, placement))
+          if (!best || *cost < best->first)
+            best = {*cost, placement};
+      if (best)
+        settled[form] = indexOf(list, best->second);
+    }
+  return problem.isFeasible(settled) ? settled : assignment;
 }

@@ -28,6 +28,11 @@ public:
   unsigned getChoice(llvm::ArrayRef<unsigned> assignment, unsigned variable) const {
     return assignment[nodes[variable]];
   }
+  /// Gives each value that several uses share the best of the forms that placing makes: what it is
+  /// made in, or what one of the uses takes. The solver may have gone by another one, which no
+  /// placement says; so a solution may cost more as placed. Left as it is where this needs more
+  /// memory than there is.
+  solve::Assignment settleForms(solve::Assignment assignment);
   /// Of a step, from the solver's units.
   static double toSeconds(solve::Cost cost) { return static_cast<double>(cost) * secondsPerUnit; }
 
@@ -39,6 +44,9 @@ private:
   void addOp(unsigned op);
   void addForms(unsigned value);
   void addUses(unsigned value, const SharedUses &uses, unsigned form);
+  /// The same cost of a form of the value by itself; none where it is forbidden.
+  std::optional<int64_t> costOf(unsigned value, const SharedUses &uses,
+                                llvm::ArrayRef<unsigned> assignment, unsigned placement);
   void addFixed(unsigned value, unsigned use);
   int64_t bytesOf(unsigned value, unsigned placement) const;
   std::vector<unsigned> formsOf(const ValueNode &value, llvm::ArrayRef<unsigned> uses) const;

@@ -101,6 +101,8 @@ LogicalResult propagate::solveJointly(Propagation &p, const SolveOptions &option
     return noPlacement(p, result, options.memory,
                        options.memory ? findEnough(problem.getProblem(), least, solving)
                                       : std::nullopt);
+  result.assignment = problem.settleForms(std::move(*result.assignment));
+  result.cost = *problem.getProblem().getCost(*result.assignment);
   takeChoices(p, *choices, problem, *result.assignment);
   p.report =
       SolveReport{JointProblem::toSeconds(result.cost),
