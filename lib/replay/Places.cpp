@@ -260,26 +260,26 @@ std::optional<Tensor> Ops::order(Operation *op, ArrayRef<Tensor> operands) {
       !tensorOf(op->getOperand(0).getType()).getElementType().isInteger(1))
     return std::nullopt;
   // Of a mark that is 1 where one condition holds.
-  return byRule(
-      op, rule, operands, 0, [&](ArrayRef<Form> given, const Extent &) -> std::optional<Form> {
-        const Form &mark = given[0];
-        if (mark.size() != 1 || mark[0].factor != Rational(1) || !mark[0].bound.empty() ||
-            mark[0].guards.size() != 1 || mark[0].value.term != 0)
-          return std::nullopt;
-        const Guard &holds = mark[0].guards[0];
-        auto [least, greatest] = forms.rangeOf(holds.index);
-        Form chosen;
-        auto add = [&](const Form &form, int64_t low, int64_t high) {
-          for (Summand summand : form) {
-            summand.guards.push_back({holds.index, low, high});
-            chosen.push_back(std::move(summand));
-          }
-        };
-        add(given[1], holds.low, holds.high);
-        add(given[2], least, holds.low);
-        add(given[2], holds.high, greatest + 1);
-        return forms.normal(chosen);
-      });
+  return byRule(op, rule, operands, 0,
+                [&](ArrayRef<Form> given, const Extent &) -> std::optional<Form> {
+                  const Form &mark = given[0];
+                  if (mark.size() != 1 || mark[0].factor != Rational(1) || !mark[0].bound.empty() ||
+                      mark[0].guards.size() != 1 || mark[0].value.term != 0)
+                    return std::nullopt;
+                  const Guard &holds = mark[0].guards[0];
+                  auto [least, greatest] = forms.rangeOf(holds.index);
+                  Form chosen;
+                  auto add = [&](const Form &form, int64_t low, int64_t high) {
+                    for (Summand summand : form) {
+                      summand.guards.push_back({holds.index, low, high});
+                      chosen.push_back(std::move(summand));
+                    }
+                  };
+                  add(given[1], holds.low, holds.high);
+                  add(given[2], least, holds.low);
+                  add(given[2], holds.high, greatest + 1);
+                  return forms.normal(chosen);
+                });
 }
 
 /// At each place the part that lies there.

@@ -188,6 +188,8 @@ private:
       best.offer(seed, evaluator, local);
     if (pipeline.chunks == 1)
       offerAlternating(pipeline, evaluator, local, best);
+    if (pipeline.chunks == 2 && pipeline.topology.style() == TopologyStyle::V)
+      offerBlocks(pipeline, evaluator, local, request.seed, best);
     auto finish = [&](llvm::StringRef origin) -> llvm::Error {
       if (!best.exists())
         return llvm::Error::success();
@@ -228,6 +230,19 @@ private:
       for (double threshold : {0.0, 0.25, 0.5, 0.75, 1.0})
         if (auto order = refillWeights(pipeline, alternating(pipeline, slope / 10.0), threshold))
           best.offer(*order, evaluator, objective);
+  }
+
+  static void offerBlocks(const Pipeline &pipeline, Evaluator &evaluator,
+                          const Objective &objective, uint64_t seed, Solution &best) {
+    constexpr unsigned numBlocks = 200;
+    Random random(seed);
+    for (unsigned block = 0; block < numBlocks; ++block) {
+      PassOrder order = orderByDue(pipeline, drawBlock(pipeline, random));
+      best.offer(order, evaluator, objective);
+      for (double threshold : {0.0, 0.5, 1.0})
+        if (auto filled = refillWeights(pipeline, order, threshold))
+          best.offer(*filled, evaluator, objective);
+    }
   }
 
   llvm::Error addNamedSeeds(const Pipeline &pipeline, std::vector<PassOrder> &seeds) {

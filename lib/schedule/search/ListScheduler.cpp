@@ -15,8 +15,8 @@ public:
       : pipeline(pipeline), patience(urgency.patience), chunks(pipeline.chunks),
         stages(pipeline.stages()), microbatches(pipeline.microbatches),
         ready(3 * size_t(stages) * microbatches, never), state(pipeline.ranks),
-        linkFree(pipeline.numLinks, 0) {
-    setLatencies(urgency);
+        linkFree(pipeline.numLinks, 0), period(periodOf(pipeline)),
+        latencies(getLatencies(pipeline, urgency)) {
     order.chunks = chunks;
     order.ranks.resize(pipeline.ranks);
     for (RankState &rank : state)
@@ -53,34 +53,6 @@ private:
     return (size_t(pass) * stages + stage) * microbatches + microbatch;
   }
 
-  void setLatencies(const Urgency &urgency) {
-    period = pipeline.work(0) / microbatches;
-    for (std::vector<double> &list : latency)
-      list.resize(stages);
-    unsigned ranks = pipeline.ranks;
-    double time = 0;
-    for (unsigned stage = 0; stage < stages; ++stage) {
-      latency[ForwardPass][stage] = time;
-      time += (pipeline.cost[ForwardPass][stage] + pipeline.sendForward[stage]) *
-              urgency.forwardSlack[stage / ranks];
-      if (stage % ranks == ranks - 1 && stage + 1 < stages)
-        time += urgency.forwardTurn * period;
-    }
-    time += urgency.lossTurn * period;
-    for (unsigned stage = stages; stage-- > 0;) {
-      unsigned chunk = stage / ranks;
-      latency[InputPass][stage] = time;
-      double along = ranks > 1 ? double(pipeline.topology.rankOf(stage)) / (ranks - 1) : 0;
-      double delay =
-          urgency.weightDelayFirst[chunk] * (1 - along) + urgency.weightDelayLast[chunk] * along;
-      latency[WeightPass][stage] = time + pipeline.cost[InputPass][stage] + delay * period;
-      time += (pipeline.cost[InputPass][stage] + pipeline.sendBackward[stage]) *
-              urgency.inputSlack[chunk];
-      if (stage % ranks == 0 && stage > 0)
-        time += urgency.backwardTurn * period;
-    }
-  }
-
   bool admits(const RankState &self, unsigned pass, unsigned chunk, unsigned stage) const {
     if (pass != ForwardPass)
       return true;
@@ -101,7 +73,7 @@ private:
       double arrives = ready[indexOf(pass, stage, microbatch)];
       if (arrives == never)
         continue;
-      double due = microbatch * period + latency[pass][stage];
+      double due = microbatch * period + latencies.of[pass][stage];
       Candidate candidate{type, due, arrives};
       bool admitted = admits(self, pass, chunk, stage);
       if (arrives > now + 1e-9) {
@@ -171,12 +143,13 @@ private:
   }
 
   const Pipeline &pipeline;
-  double patience, period = 0;
+  double patience;
   unsigned chunks, stages, microbatches;
-  std::vector<double> latency[3];
   std::vector<double> ready; // by pass, stage, microbatch
   std::vector<RankState> state;
   std::vector<double> linkFree;
+  double period;
+  Latencies latencies;
   using Event = std::pair<double, unsigned>;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
   PassOrder order;

@@ -3,6 +3,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
+
 using namespace cleave::schedule::search;
 
 PassOrder cleave::schedule::search::oneAtATime(const Pipeline &pipeline) {
@@ -38,6 +40,30 @@ PassOrder cleave::schedule::search::swapLastGradients(const PassOrder &zbv, unsi
       std::swap(list[at], list[at + 1]);
   }
   return result;
+}
+
+Urgency cleave::schedule::search::drawBlock(const Pipeline &pipeline, Random &random) {
+  const double period = periodOf(pipeline);
+  // The first and the last stage have nothing to send.
+  double forward = 0, input = 0;
+  for (unsigned stage = 0; stage < pipeline.stages(); ++stage) {
+    forward = std::max(forward, pipeline.cost[ForwardPass][stage] + pipeline.sendForward[stage]);
+    input = std::max(input, pipeline.cost[InputPass][stage] + pipeline.sendBackward[stage]);
+  }
+  // V-Half goes from rank to rank and back in half of the period, at speeds of two to one.
+  constexpr double parts[] = {0.5, 0.5, 0.5, 1.0 / 3, 2.0 / 3, 1};
+  const double fastest = std::max(forward, input);
+  const double both = std::max(parts[random.below(std::size(parts))] * period, 2 * fastest);
+  const double first = fastest + random.uniform() * (both - 2 * fastest), second = both - first;
+  Urgency block;
+  block.forwardSlack = {first / forward, second / forward};
+  block.inputSlack = {second / input, first / input};
+  for (double *turn : {&block.forwardTurn, &block.lossTurn, &block.backwardTurn})
+    *turn = random.uniform(0, 0.7);
+  for (std::vector<double> *delays : {&block.weightDelayFirst, &block.weightDelayLast})
+    for (unsigned chunk = 0; chunk < 2; ++chunk)
+      delays->push_back(random.uniform());
+  return block;
 }
 
 /// The positions of a round that starts with forward `index` of chunk 0; empty if the passes up to
