@@ -443,6 +443,9 @@ def difference(ranks, whole):
     for (value, on), (expected, _) in zip(ranks.results, whole.results, strict=True):
         summed = [part.split("=")[0] for part in on.split() if part.endswith("=P")]
         shards = " ".join(part for part in on.split() if not part.endswith("=P"))
+        sizes = [(expected.shape[int(dim)], MESH[axis]) for axis, dim in (part.split("=") for part in shards.split()) if dim.isdigit()]
+        if any(size % ranks_of_axis for size, ranks_of_axis in sizes):
+            return float("inf")
         for place in PLACES:
             others = [t for t, q in zip(value.tensors, PLACES, strict=True)
                       if all(q[axis] == place[axis] for axis in MESH if axis not in summed)]  # fmt: skip

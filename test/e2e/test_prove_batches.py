@@ -195,7 +195,7 @@ def test_checked(programs, check, name, passes):
     """The second program reads roles by itself."""
     status, said = check(*programs(name, *passes))
     assert status == (2 if name == "moe" else 0), said
-    assert set(re.findall(r"^trusted: (\w+) of", said, re.MULTILINE)) == ({"lookup", "order"} if name == "moe" else set())
+    assert set(re.findall(r"^trusted: (\w+) of", said, re.MULTILINE)) == ({"lookup"} if name == "moe" else set())
 
 
 def test_checked_of_the_caller(opt, check, tmp_path):
