@@ -9,8 +9,7 @@ double cleave::schedule::search::periodOf(const Pipeline &pipeline) {
   return pipeline.work(0) / pipeline.microbatches;
 }
 
-Latencies cleave::schedule::search::getLatencies(const Pipeline &pipeline,
-                                                 const Urgency &urgency) {
+Latencies cleave::schedule::search::getLatencies(const Pipeline &pipeline, const Urgency &urgency) {
   const unsigned ranks = pipeline.ranks, stages = pipeline.stages();
   const double period = periodOf(pipeline);
   Latencies latencies;
@@ -52,9 +51,8 @@ PassOrder cleave::schedule::search::orderByDue(const Pipeline &pipeline, const U
     for (unsigned microbatch = 0; microbatch < pipeline.microbatches; ++microbatch)
       for (unsigned pass : {ForwardPass, InputPass, WeightPass})
         for (unsigned chunk = 0; chunk < pipeline.chunks; ++chunk)
-          due.push_back(
-              {microbatch * period + latencies.of[pass][pipeline.stage(rank, chunk)],
-               static_cast<uint8_t>(pass * pipeline.chunks + chunk)});
+          due.push_back({microbatch * period + latencies.of[pass][pipeline.stage(rank, chunk)],
+                         static_cast<uint8_t>(pass * pipeline.chunks + chunk)});
     std::stable_sort(due.begin(), due.end(),
                      [](const auto &a, const auto &b) { return a.first < b.first; });
     std::vector<uint8_t> &list = order.ranks.emplace_back();
