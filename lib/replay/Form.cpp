@@ -125,6 +125,15 @@ Form Forms::unfold(const Reference &value) {
   return form;
 }
 
+SmallVector<SmallVector<Var, 2>> Forms::byOperand(const Term &term, ArrayRef<Var> read) {
+  SmallVector<SmallVector<Var, 2>> grouped;
+  for (auto [entry, var] : llvm::zip_equal(term.read, read)) {
+    grouped.resize(std::max<size_t>(grouped.size(), entry.first + 1));
+    grouped[entry.first].push_back(var);
+  }
+  return grouped;
+}
+
 std::vector<Form> Forms::operandsOf(const Reference &value, SmallVectorImpl<Var> *read) {
   const Term &term = terms[value.term];
   Digits digits;
@@ -307,11 +316,7 @@ bool Forms::pushInwards(const Summand &summand, Form &result) {
     }
     SmallVector<Var> fresh;
     std::vector<Form> operands = operandsOf(summand.value, &fresh);
-    SmallVector<SmallVector<Var, 2>> read;
-    for (auto [i, entry] : llvm::enumerate(term.read)) {
-      read.resize(std::max<size_t>(read.size(), entry.first + 1));
-      read[entry.first].push_back(fresh[i]);
-    }
+    SmallVector<SmallVector<Var, 2>> read = byOperand(term, fresh);
     for (unsigned i : group)
       operands[i] = sum(std::move(operands[i]), var);
     std::optional<Form> made =

@@ -140,6 +140,9 @@ public:
   Form applyOr(bool &fails, const Function &function, ArrayRef<Form> operands);
   /// The operands of an op's value; those read along digits are over new ones, which `read` takes.
   std::vector<Form> operandsOf(const Reference &value, llvm::SmallVectorImpl<Var> *read = nullptr);
+  /// The variables that a term reads, by operand.
+  static llvm::SmallVector<llvm::SmallVector<Var, 2>> byOperand(const Term &term,
+                                                                llvm::ArrayRef<Var> read);
   /// The form as a multiple of one term: the multiple is 1 if it must be `exact`.
   std::optional<std::pair<Rational, Reference>> asTerm(const Form &form, bool exact);
   /// The index that the form is.

@@ -55,11 +55,7 @@ Form Forms::makeAgain(const Form &form) {
       Function copy = *function;
       SmallVector<Var> fresh;
       std::vector<Form> operands = operandsOf(summand.value, &fresh);
-      SmallVector<SmallVector<Var, 2>> read;
-      for (auto [i, entry] : llvm::enumerate(term.read)) {
-        read.resize(std::max<size_t>(read.size(), entry.first + 1));
-        read[entry.first].push_back(fresh[i]);
-      }
+      SmallVector<SmallVector<Var, 2>> read = byOperand(term, fresh);
       made = apply(copy, operands, read, ArrayRef(summand.value.at).drop_front(term.kept),
                    ArrayRef(term.sizes).drop_front(term.kept));
     }
