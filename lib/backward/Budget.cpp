@@ -4,6 +4,7 @@
 
 #include "dialects/dist/Placed.h"
 #include "lib/aten/OpCost.h"
+#include "lib/backward/GraphFile.h"
 #include "lib/backward/MicrobatchParts.h"
 #include "lib/backward/Offload.h"
 #include "lib/memory/MemoryPlan.h"
@@ -176,5 +177,8 @@ cleave::backward::choosePartition(const train::ProgramFunctions &program, const 
   result.report.chosen = {step.getPeakBytes(chosen->costs.peakBytes), chosen->costs.time,
                           chosen->costs.hostBytes};
   result.partition = costs.getPartition(chosen->kept);
+  if (!request.graphFile.empty() &&
+      failed(writeGraph(request.graphFile, graph.getFunction(), costs, form)))
+    return failure();
   return result;
 }

@@ -21,6 +21,8 @@ struct BudgetRequest {
   bool mayOffload = false;
   /// Whose times count; those of a nominal device without one.
   std::optional<cost::Cluster> cluster;
+  /// The file that the graph in numbers is written to; none if it is empty.
+  std::string graphFile;
 };
 
 /// What a budget came to. Times are those of RecomputeTimes.

@@ -7,14 +7,23 @@
 #include <deque>
 #include <limits>
 #include <queue>
+#include <random>
 
 using namespace cleave::backward;
 using llvm::BitVector;
 
 /// Partitions that are tried at most, and the ops that are gone through for that in all: about half
-/// a second. As many again, and the double of that, where values may be offloaded.
-static constexpr unsigned kMaxTries = 4000;
+/// a second. As many ops again, and the double of that, where values may be offloaded.
+static constexpr unsigned kMaxTries = 50'000, kMaxOffloadTries = 8000;
 static constexpr uint64_t kMaxWork = 16'000'000;
+/// The steps of a walk, and the walks in a row that may find nothing.
+static constexpr unsigned kWalkSteps = 300, kIdleWalks = 60;
+/// How much worse the first step of a walk may be, as a part of the frontier's times: in turn.
+static constexpr double kMostWorse[] = {0.02, 0.05, 0.1, 0.2};
+/// What memory above the aim of a walk costs, as a multiple of its price on the frontier.
+static constexpr double kPriceFactor = 4;
+/// What time counts where the least memory is asked for: something, so that walks do not drift.
+static constexpr double kTimeOfLeast = 0.01;
 
 //===----------------------------------------------------------------------===//
 // Frontier
@@ -77,7 +86,13 @@ private:
     return bits < 24 && (uint64_t(countOps()) << bits) <= maxWork;
   }
   unsigned countOps() const { return std::max(costs.countOps(), 1u); }
-  bool hasWork() const { return tries < maxTries && work < maxWork; }
+  /// Pairs take no more than half of the tries, so that walks have the rest.
+  bool hasWork(bool isOfPairs = false) const {
+    return tries < (isOfPairs ? maxTries / 2 : maxTries) && work < maxWork / (isOfPairs ? 4 : 1);
+  }
+
+  /// Walks are for graphs so small that half of the work is left for them.
+  bool hasWorkToWalk() const { return tries < maxTries && work < maxWork / 2; }
 
   PartitionCosts::Costs tryPartition(const BitVector &kept) {
     work += countOps();
@@ -137,16 +152,80 @@ private:
         moveUnits(kept, like);
       near.push_back(std::move(kept));
     }
-    for (bool isNew = true; isNew && hasWork();) {
-      isNew = false;
-      for (unsigned choice = 0; choice < costs.getChoices().size() && hasWork(); ++choice)
-        for (size_t each = 0; each < near.size() && hasWork(); ++each) {
-          BitVector kept = near[each];
-          kept.flip(choice);
-          tryPartition(kept);
-        }
-      isNew = !found.empty();
+    flipPairs(std::move(near));
+    walk();
+  }
+
+  /// What differs by one choice, as long as that finds something; then by two choices, those that
+  /// are neighbours first: what is computed from each other lies close together.
+  void flipPairs(std::vector<BitVector> near) {
+    const unsigned choices = unsigned(costs.getChoices().size());
+    llvm::DenseSet<BitVector> known;
+    auto flip = [&](BitVector kept, unsigned one, unsigned other) {
+      kept.flip(one);
+      if (other != one)
+        kept.flip(other);
+      if (known.insert(kept).second)
+        tryPartition(kept);
+      else
+        ++work;
+    };
+    for (unsigned distance = 0; distance < choices && hasWork(distance > 0);) {
+      for (unsigned choice = 0; choice + distance < choices && hasWork(distance > 0); ++choice)
+        for (size_t each = 0; each < near.size() && hasWork(distance > 0); ++each)
+          flip(near[each], choice, choice + distance);
+      if (found.empty()) {
+        ++distance;
+        near.clear();
+        for (const Frontier::Point &point : frontier.getPoints())
+          near.push_back(point.kept);
+        continue;
+      }
+      distance = 0;
       near.assign(found.begin(), found.end());
+      found.clear();
+    }
+  }
+
+  /// Walks by single choices from what was found, to what is up to so much worse, less and less,
+  /// than a point of the frontier: what differs by many choices from anything that is as good is
+  /// reached by steps over what is not. Ends where many walks in a row find nothing.
+  void walk() {
+    const unsigned choices = unsigned(costs.getChoices().size());
+    std::mt19937 random(1);
+    unsigned turn = 0;
+    for (unsigned idle = 0; idle < kIdleWalks && choices > 0 && hasWorkToWalk(); ++idle, ++turn) {
+      const double mostWorse = kMostWorse[turn % std::size(kMostWorse)];
+      llvm::ArrayRef<Frontier::Point> points = frontier.getPoints();
+      const double bytes = double(points.back().costs.peakBytes - points.front().costs.peakBytes);
+      const double time = double(points.front().costs.time - points.back().costs.time);
+      // Half of the walks ask for less memory than any, whatever the time.
+      const bool isLeast = turn / std::size(kMostWorse) % 2 == 0;
+      const size_t aim = isLeast ? 0 : random() % points.size();
+      const int64_t most = points[aim].costs.peakBytes - isLeast;
+      // From the point itself, or from the next, which takes less time and more memory.
+      const Frontier::Point start =
+          points[std::min<size_t>(aim + (isLeast ? 0 : random() % 2), points.size() - 1)];
+      // What is above costs several times as much as the frontier gains for it on average.
+      const double price = kPriceFactor * time / std::max(bytes, 1.0);
+      const double worst = mostWorse * (isLeast ? price * bytes : time);
+      auto rate = [&](const PartitionCosts::Costs &at) {
+        const int64_t above = std::max<int64_t>(at.peakBytes - most, 0);
+        return price * double(above) + (isLeast ? kTimeOfLeast : 1) * double(at.time);
+      };
+      BitVector kept = start.kept;
+      double rated = rate(start.costs);
+      for (unsigned step = 0; step < kWalkSteps && hasWorkToWalk(); ++step) {
+        const unsigned choice = random() % choices;
+        kept.flip(choice);
+        const double next = rate(tryPartition(kept));
+        if (next - rated <= worst * (kWalkSteps - step) / kWalkSteps)
+          rated = next;
+        else
+          kept.flip(choice);
+      }
+      if (!found.empty())
+        idle = 0;
       found.clear();
     }
   }
@@ -154,7 +233,7 @@ private:
   /// Offloads of what each partition so far saves, as long as there is work left: the first values,
   /// which are held longest, or the largest; then what lies near the best.
   void offload() {
-    maxTries *= 2;
+    maxTries = kMaxOffloadTries;
     maxWork *= 2;
     tries = 0;
     work = 0;

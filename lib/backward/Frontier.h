@@ -32,9 +32,9 @@ private:
 };
 
 /// Searches: all partitions, where these are few enough to try, else the parts that rising prices
-/// of memory recompute, the `seeds`, and what lies near them. Deterministic; the work is
-/// bounded whatever the size of the graph; of several graphs that are searched together, each of
-/// the `parts` has as much.
+/// of memory recompute, the `seeds`, what lies near them, and where walks lead. Deterministic; the
+/// work is bounded whatever the size of the graph; of several graphs that are searched together,
+/// each of the `parts` has as much.
 Frontier findFrontier(PartitionCosts &costs, llvm::ArrayRef<llvm::BitVector> seeds,
                       unsigned parts = 1);
 

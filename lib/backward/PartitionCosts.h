@@ -14,6 +14,7 @@
 #include "lib/memory/StepMemory.h"
 
 #include "llvm/ADT/BitVector.h"
+#include "llvm/Support/JSON.h"
 
 namespace cleave::backward {
 
@@ -86,6 +87,8 @@ public:
   llvm::BitVector getKept(const Partition &partition) const;
 
   unsigned countOps() const { return numOps; }
+  /// The graph in numbers, and what the last partition that was listed or measured saves.
+  llvm::json::Object toJSON() const;
 
   // What a search builds networks of.
   enum class Fate : uint8_t {

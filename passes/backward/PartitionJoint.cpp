@@ -72,9 +72,9 @@ private:
     ModuleOp module = getOperation();
     if (policy != PartitionPolicy::Budget) {
       if (!memory.empty() || microbatches.hasValue() || lowered.hasValue() || offloads.hasValue() ||
-          !cluster.empty())
-        return module.emitError("expects 'memory', 'microbatches', 'lowered', 'offload' and "
-                                "'cluster' with policy=budget only");
+          !cluster.empty() || !graphFile.empty())
+        return module.emitError("expects 'memory', 'microbatches', 'lowered', 'offload', "
+                                "'cluster' and 'graph' with policy=budget only");
       FailureOr<RecomputeModel> model = RecomputeModel::create(graph, recompute);
       if (failed(model))
         return failure();
@@ -97,6 +97,7 @@ private:
     if (failed(read))
       return failure();
     request.cluster = std::move(*read);
+    request.graphFile = graphFile;
     if (recompute.hasValue())
       request.level = recompute;
     FailureOr<BudgetedPartition> chosen = choosePartition(program, graph, request);

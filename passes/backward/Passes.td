@@ -26,7 +26,8 @@ def PartitionJoint : Pass<"partition-joint", "::mlir::ModuleOp"> {
       program after `--lower-to-exec`, in which memory for all gradients is there from the start.
       `offload`: saved values may also wait in host memory (`dist.offload`, `dist.reload`), which `memory`
       does not count. `cluster`: a file that describes the device whose times count, and its link to
-      the host (`docs/prediction.md`); without one those of a nominal device do.
+      the host (`docs/prediction.md`); without one those of a nominal device do. `graph`: a file for
+      what is searched in numbers, with which others can check the choice (`bench/budget_mip.py`).
 
     All policies respect activation-checkpoint tags (`train.checkpoint`): an op tagged
     `must_recompute` or `prefer_recompute` is recomputed from the inputs of its region; one tagged
@@ -72,7 +73,8 @@ def PartitionJoint : Pass<"partition-joint", "::mlir::ModuleOp"> {
               clEnumValN(::cleave::backward::RecomputeLevel::Gathers, "gathers", "also all_gathers: shards are saved"),
               clEnumValN(::cleave::backward::RecomputeLevel::All, "all", "everything"))}]>,
     Option<"explain", "explain", "bool", "false", "print both functions, the saved values and their memory">,
-    Option<"json", "json", "std::string", "\"\"", "write what explain prints to a JSON file">
+    Option<"json", "json", "std::string", "\"\"", "write what explain prints to a JSON file">,
+    Option<"graphFile", "graph", "std::string", "\"\"", "write ops and values with their times and bytes, as policy=budget counts them, to a JSON file">
   ];
   let statistics = [
     Statistic<"numSaved", "saved values", "values that the forward saves">,

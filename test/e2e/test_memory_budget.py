@@ -1,12 +1,20 @@
 """--partition-joint=policy=budget: a step stays within its memory, and computes what it did, bit for bit."""
 
 import json
+import pathlib
 import re
 import subprocess
+import sys
 
+import cleave_path
 import cleave_run  # noqa: F401
 import pytest
 from budgets import spread_frontier
+
+from cleave.export import export_spec
+
+sys.path.append(str(cleave_path.SOURCE / "bench"))
+import budget_models  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +72,20 @@ def test_planned_is_what_a_dry_run_says(name, microbatches, program, budget, cle
         assert chosen["frontier"] == whole["frontier"], "what can be chosen depends on no budget"
         previous = peak
     assert previous < whole["step_peak_bytes"]
+
+
+def test_peaks_fall_with_the_budget_on_pytorchs_example(tmp_path, budget, cleave_run):
+    """The model of pytorch#197838: PyTorch's peak at a budget of 0.05 is several times that at 0.15."""
+    path = pathlib.Path(export_spec(budget_models.llama(), tmp_path))
+    _, whole = budget(path, "1TiB")
+    peaks, times = [], []
+    for memory in spread_frontier(whole["frontier"], 6):
+        parted, chosen = budget(path, memory)
+        assert cleave_run.plan(parted)[0][0] == chosen["step_peak_bytes"] <= memory
+        peaks.append(chosen["step_peak_bytes"])
+        times.append(chosen["recompute_bytes"])
+    assert peaks == sorted(peaks, reverse=True) and times == sorted(times)
+    assert len(set(peaks)) == 6
 
 
 def test_min_cut_needs_no_less(program, opt, budget, cleave_run):

@@ -76,7 +76,7 @@
 // SMALL: note: the peak is at 'aten.mean' of the forward
 // NONE: error: expects an amount of memory with policy=budget, such as memory=80GiB; found ''
 // NEGATIVE: error: expects an amount of memory with policy=budget, such as memory=80GiB; found '-3GiB'
-// POLICY: error: expects 'memory', 'microbatches', 'lowered', 'offload' and 'cluster' with policy=budget only
+// POLICY: error: expects 'memory', 'microbatches', 'lowered', 'offload', 'cluster' and 'graph' with policy=budget only
 // COUNT: error: expects at least one microbatch per step, found microbatches=0
 module {
   func.func @microbatch(
