@@ -44,14 +44,13 @@ llvm::json::Object PartitionCosts::toJSON() const {
                                             {"takes_own", value.takesOwn}});
   for (unsigned number = 0; number < numOps; ++number) {
     const Op &op = ops[number];
-    opArray.push_back(
-        llvm::json::Object{{"name", operations[number]->getName().getStringRef()},
-                           {"operands", llvm::json::Array(op.operands)},
-                           {"results", llvm::json::Array(op.results)},
-                           {"time", op.time},
-                           {"of", op.isTangent   ? "backward"
-                                  : op.isForward ? "forward"
-                                                 : "either"}});
+    opArray.push_back(llvm::json::Object{{"name", operations[number]->getName().getStringRef()},
+                                         {"operands", llvm::json::Array(op.operands)},
+                                         {"results", llvm::json::Array(op.results)},
+                                         {"time", op.time},
+                                         {"of", op.isTangent   ? "backward"
+                                                : op.isForward ? "forward"
+                                                               : "either"}});
   }
   return llvm::json::Object{{"values", std::move(valueArray)},
                             {"ops", std::move(opArray)},
