@@ -218,6 +218,27 @@ Cost CertificateReader::getPlainCost(const Link &link, unsigned first, unsigned 
   return sum << Certificate::shift;
 }
 
+void CertificateReader::getPlainCosts(const Link &link, bool ofFirst, unsigned own,
+                                      std::vector<Cost> &costs) const {
+  size_t partners = nodes[ofFirst ? link.second : link.first].size;
+  costs.assign(partners, 0);
+  for (unsigned number : link.edges) {
+    const Edge &edge = problem.getEdges()[number];
+    const Matrix &matrix = problem.getMatrices()[edge.matrix];
+    bool isRow = leaderOf[edge.first] == (ofFirst ? link.first : link.second);
+    llvm::ArrayRef<unsigned> others = choiceOf[isRow ? edge.second : edge.first];
+    size_t choice = choiceOf[isRow ? edge.first : edge.second][own];
+    const int64_t *parts = &matrix.costs[isRow ? choice * matrix.columns : choice];
+    size_t stride = isRow ? 1 : matrix.columns;
+    for (size_t partner = 0; partner < partners; ++partner) {
+      int64_t part = parts[others[partner] * stride];
+      Cost &sum = costs[partner];
+      sum = part == forbidden || sum == infinite ? infinite
+                                                 : sum + (Cost(part) << Certificate::shift);
+    }
+  }
+}
+
 Cost CertificateReader::getCost(const Link &link, unsigned first, unsigned second) const {
   Cost cost = getPlainCost(link, first, second);
   if (cost == infinite)
@@ -267,14 +288,12 @@ bool CertificateReader::isReplaced(unsigned leader, unsigned choice, unsigned by
     bool isFirst = link.first == leader;
     unsigned other = isFirst ? link.second : link.first;
     std::optional<Cost> worst;
+    getPlainCosts(link, isFirst, choice, ownCosts);
+    getPlainCosts(link, isFirst, by, otherCosts);
     for (unsigned partner = 0; partner < nodes[other].size; ++partner) {
-      if (!isGroupKept(other, partner))
+      Cost own = ownCosts[partner], others = otherCosts[partner];
+      if (own == infinite || !isGroupKept(other, partner))
         continue;
-      Cost own =
-          isFirst ? getPlainCost(link, choice, partner) : getPlainCost(link, partner, choice);
-      if (own == infinite)
-        continue;
-      Cost others = isFirst ? getPlainCost(link, by, partner) : getPlainCost(link, partner, by);
       if (others == infinite)
         return false;
       worst = worst ? std::max(*worst, others - own) : others - own;
@@ -394,11 +413,16 @@ bool CertificateReader::sumUp() {
       return false;
   for (const Link &link : links) {
     Cost least = infinite;
-    for (unsigned first = 0; first < nodes[link.first].size; ++first)
-      if (isGroupKept(link.first, first))
-        for (unsigned second = 0; second < nodes[link.second].size; ++second)
-          if (isGroupKept(link.second, second))
-            least = std::min(least, getCost(link, first, second));
+    const Cost *messages = &certificate->messages[link.messages];
+    const Cost *ofSecond = messages + nodes[link.first].size;
+    for (unsigned first = 0; first < nodes[link.first].size; ++first) {
+      if (!isGroupKept(link.first, first))
+        continue;
+      getPlainCosts(link, true, first, ownCosts);
+      for (unsigned second = 0; second < nodes[link.second].size; ++second)
+        if (ownCosts[second] != infinite && isGroupKept(link.second, second))
+          least = std::min(least, ownCosts[second] - messages[first] - ofSecond[second]);
+    }
     // No pair of what is left may stand together.
     if (least == infinite) {
       isInfeasible = true;

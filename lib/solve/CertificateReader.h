@@ -46,6 +46,8 @@ protected:
   bool sumUp();
   /// Without messages, 2^shift times: infinite where forbidden.
   Cost getPlainCost(const Link &link, unsigned first, unsigned second) const;
+  /// The same by the other end's choice, of one choice of the first or else the second.
+  void getPlainCosts(const Link &link, bool ofFirst, unsigned own, std::vector<Cost> &costs) const;
   Cost getCost(const Link &link, unsigned first, unsigned second) const;
   Cost getLeast(unsigned leader) const;
   bool isGroupKept(unsigned leader, unsigned choice) const {
@@ -74,6 +76,8 @@ protected:
   std::vector<Cost> potentials;
   std::vector<Cost> linkMinima;
   Cost bound = 0;
+  /// Of two choices beside what is at the other end of a link.
+  std::vector<Cost> ownCosts, otherCosts;
 };
 
 } // namespace cleave::solve

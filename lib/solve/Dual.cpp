@@ -90,6 +90,11 @@ const double *Dual::getRows(const Link &link) const {
   return link.isFirst ? matrix.columns.data() : matrix.rows.data();
 }
 
+/// What its choices cost beside the one that the other end has.
+const double *Dual::getRow(const Link &link, unsigned size) const {
+  return getRows(link) + decoded[link.other] * padded(size);
+}
+
 double *Dual::toOwn(const Link &link) {
   auto [first, second] = pairs.messageOffsets[link.edge];
   return &messages[link.isFirst ? first : second];
@@ -100,40 +105,12 @@ double *Dual::toOther(const Link &link) {
   return &messages[link.isFirst ? second : first];
 }
 
-/// By column, the least of the rows, each less its offset. Nearly all time goes here: several rows
-/// at once, by the widest vectors that there are.
-#if defined(__x86_64__) && defined(__linux__)
-__attribute__((target_clones("avx512f", "avx2", "default")))
-#endif
-static void findLeast(const double *matrix, const double *offsets, unsigned rows, unsigned columns,
-                      double *__restrict least) {
-  std::fill_n(least, columns, infinity);
-  unsigned row = 0;
-  for (; row + 4 <= rows; row += 4, matrix += 4 * size_t(columns), offsets += 4) {
-    const double *first = matrix, *second = first + columns, *third = second + columns,
-                 *fourth = third + columns;
-    for (unsigned column = 0; column < columns; ++column) {
-      double a = std::min(first[column] - offsets[0], second[column] - offsets[1]);
-      double b = std::min(third[column] - offsets[2], fourth[column] - offsets[3]);
-      least[column] = std::min(least[column], std::min(a, b));
-    }
-  }
-  for (; row < rows; ++row, matrix += columns, ++offsets)
-    for (unsigned column = 0; column < columns; ++column)
-      least[column] = std::min(least[column], matrix[column] - offsets[0]);
-}
-
 /// Moves all that the edge has to say into the node.
 void Dual::collect(unsigned node, const Link &link) {
   const Node &own = problem.getNodes()[node], &other = problem.getNodes()[link.other];
-  scratch.resize(own.size);
-  double *least = scratch.data();
-  findLeast(getRows(link), toOther(link), other.size, own.size, least);
-  double *message = toOwn(link), *potential = &potentials[own.offset];
-  for (unsigned choice = 0; choice < own.size; ++choice) {
-    potential[choice] += least[choice] - message[choice];
-    message[choice] = least[choice];
-  }
+  scratch.resize(padded(own.size));
+  findLeast(getRows(link), padded(own.size), toOther(link), other.size, own.size, scratch.data());
+  replaceMessage(scratch.data(), own.size, toOwn(link), &potentials[own.offset]);
 }
 
 /// Gives each of the edges this share of the node's potential.
@@ -142,14 +119,9 @@ void Dual::distribute(unsigned node, llvm::ArrayRef<Link> links, double weight) 
     return;
   const Node &own = problem.getNodes()[node];
   double *potential = &potentials[own.offset];
-  for (const Link &link : links) {
-    double *message = toOwn(link);
-    for (unsigned choice = 0; choice < own.size; ++choice)
-      message[choice] -= weight * potential[choice];
-  }
-  double left = 1 - weight * static_cast<double>(links.size());
-  for (unsigned choice = 0; choice < own.size; ++choice)
-    potential[choice] *= left;
+  for (const Link &link : links)
+    takeShare(potential, own.size, weight, toOwn(link));
+  scale(potential, own.size, 1 - weight * static_cast<double>(links.size()));
 }
 
 void Dual::sweepTrees() {
@@ -167,13 +139,9 @@ void Dual::sweepForward() {
     const Node &own = problem.getNodes()[node];
     // The choice given those already made.
     scratch.assign(&potentials[own.offset], &potentials[own.offset] + own.size);
-    for (const Link &link : before[node]) {
-      const double *row = getRows(link) + size_t(decoded[link.other]) * own.size;
-      const double *message = toOwn(link);
-      for (unsigned choice = 0; choice < own.size; ++choice)
-        scratch[choice] += row[choice] - message[choice];
-    }
-    decoded[node] = std::min_element(scratch.begin(), scratch.end()) - scratch.begin();
+    for (const Link &link : before[node])
+      addReduced(getRow(link, own.size), toOwn(link), own.size, scratch.data());
+    decoded[node] = firstLeast(scratch.data(), own.size);
     distribute(
         node, after[node],
         1.0 / static_cast<double>(std::max({before[node].size(), after[node].size(), size_t(1)})));
@@ -193,7 +161,7 @@ void Dual::sweepBackward() {
 void Dual::decodeTrees() {
   for (auto &[node, up] : llvm::reverse(trees)) {
     const Node &own = problem.getNodes()[node];
-    const double *row = getRows(up) + size_t(decoded[up.other]) * own.size;
+    const double *row = getRow(up, own.size);
     const double *message = toOwn(up);
     double least = infinity;
     for (unsigned choice = 0; choice < own.size; ++choice) {
@@ -209,7 +177,7 @@ void Dual::decodeTrees() {
 double Dual::computeBound() const {
   double sum = 0;
   for (const Node &node : problem.getNodes())
-    sum += *std::min_element(&potentials[node.offset], &potentials[node.offset] + node.size);
+    sum += leastOf(&potentials[node.offset], node.size);
   for (double price : prices)
     sum -= price * static_cast<double>(problem.limit);
   return sum;

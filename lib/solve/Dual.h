@@ -62,6 +62,7 @@ private:
   };
   void orderNodes();
   const double *getRows(const Link &link) const;
+  const double *getRow(const Link &link, unsigned size) const;
   double *toOwn(const Link &link);
   double *toOther(const Link &link);
   void collect(unsigned node, const Link &link);

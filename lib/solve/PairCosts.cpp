@@ -6,15 +6,19 @@
 
 using namespace cleave::solve;
 
+static constexpr double infinity = std::numeric_limits<double>::infinity();
+
 PairCosts::PairCosts(const Problem &problem) {
   for (const Matrix &matrix : problem.getMatrices()) {
-    Transposed &entry = matrices.emplace_back();
-    for (int64_t cost : matrix.costs)
-      entry.rows.push_back(cost == forbidden ? std::numeric_limits<double>::infinity()
-                                             : static_cast<double>(cost));
-    for (size_t column = 0; column < matrix.columns; ++column)
-      for (size_t row = 0; row < matrix.rows; ++row)
-        entry.columns.push_back(entry.rows[row * matrix.columns + column]);
+    Transposed &entry = matrices.emplace_back(
+        Transposed{PaddedMatrix(matrix.rows, matrix.columns, infinity),
+                   PaddedMatrix(matrix.columns, matrix.rows, infinity)});
+    const int64_t *costs = matrix.costs.data();
+    for (size_t row = 0; row < matrix.rows; ++row)
+      for (size_t column = 0; column < matrix.columns; ++column, ++costs) {
+        double cost = *costs == forbidden ? infinity : static_cast<double>(*costs);
+        entry.rows[row][column] = entry.columns[column][row] = cost;
+      }
   }
   for (const Edge &edge : problem.getEdges()) {
     size_t second = messageCount + problem.getNodes()[edge.first].size;

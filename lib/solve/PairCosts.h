@@ -3,6 +3,7 @@
 #ifndef CLEAVE_LIB_SOLVE_PAIRCOSTS_H
 #define CLEAVE_LIB_SOLVE_PAIRCOSTS_H
 
+#include "lib/solve/Kernels.h"
 #include "lib/solve/Problem.h"
 
 #include <vector>
@@ -14,9 +15,9 @@ namespace cleave::solve {
 struct PairCosts {
   explicit PairCosts(const Problem &problem);
 
-  /// Forbidden pairs are infinite.
+  /// Forbidden pairs are infinite, and so is what fills rows up.
   struct Transposed {
-    std::vector<double> rows, columns;
+    PaddedMatrix rows, columns;
   };
   std::vector<Transposed> matrices;
   /// By edge: where the messages of its first end and of its second begin.

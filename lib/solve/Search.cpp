@@ -1,6 +1,7 @@
 //===- Search.cpp - moves of trees -----------------------------------------===//
 
 #include "lib/solve/Search.h"
+#include "lib/solve/Kernels.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -62,6 +63,9 @@ Search::Search(const Problem &problem, const MemoryUse &use, uint64_t seed)
     for (size_t column = 0; column < matrix.columns; ++column)
       for (size_t row = 0; row < matrix.rows; ++row)
         byColumn.push_back(byRow[row * matrix.columns + column]);
+    // What is read behind the last row (Kernels.h).
+    byRow.resize(byRow.size() + lanes);
+    byColumn.resize(byColumn.size() + lanes);
   }
   firstLink.assign(problem.getNodes().size() + 1, 0);
   for (const Edge &edge : problem.getEdges()) {
@@ -219,13 +223,10 @@ void Search::construct(llvm::ArrayRef<unsigned> order, llvm::ArrayRef<double> me
   for (unsigned number : order) {
     const Node &node = nodes[number];
     scores.assign(&costs[node.offset], &costs[node.offset] + node.size);
-    for (unsigned choice = 0; choice < node.size; ++choice)
-      scores[choice] += price * priced[node.offset + choice];
+    addScaled(&priced[node.offset], node.size, price, scores.data());
     for (const Link &link : getLinks(number)) {
       if (next[link.other] != least) {
-        const double *row = link.toOwn + size_t(next[link.other]) * node.size;
-        for (unsigned choice = 0; choice < node.size; ++choice)
-          scores[choice] += row[choice];
+        add(link.toOwn + size_t(next[link.other]) * node.size, node.size, scores.data());
       } else {
         for (unsigned choice = 0; choice < node.size; ++choice)
           scores[choice] += messages[link.messages + choice] / unit;
@@ -261,8 +262,7 @@ void Search::rebuild() {
     double *own = &given[node.offset];
     for (const Link &link : getLinks(number)) {
       const double *row = link.toOwn + size_t(present[link.other]) * node.size;
-      for (unsigned choice = 0; choice < node.size; ++choice)
-        own[choice] += row[choice];
+      add(row, node.size, own);
       // Each edge once.
       if (link.other < number)
         energy += row[present[number]];
@@ -366,8 +366,7 @@ void Search::setBase(unsigned node, const Stage &stage, double *own) {
   const Node &entry = problem.getNodes()[node];
   std::copy_n(&given[entry.offset], entry.size, own);
   if (stage.price != 0)
-    for (unsigned choice = 0; choice < entry.size; ++choice)
-      own[choice] += stage.price * priced[entry.offset + choice];
+    addScaled(&priced[entry.offset], entry.size, stage.price, own);
 }
 
 /// Adds noise and another price of memory, and leaves out what does not fit.
@@ -379,8 +378,7 @@ void Search::perturb(unsigned node, const Stage &stage, double extra, double *ow
   if (getSpans(node).empty())
     return;
   if (extra != 0)
-    for (unsigned choice = 0; choice < entry.size; ++choice)
-      own[choice] += extra * priced[entry.offset + choice];
+    addScaled(&priced[entry.offset], entry.size, extra, own);
   findRoom(node);
   for (unsigned choice = 0; choice < entry.size; ++choice)
     if (isOut[choice])
@@ -424,13 +422,9 @@ std::optional<double> Search::changeOf(const Stage &stage) {
     unsigned size = nodes[entry.node].size, parentSize = nodes[parent.node].size;
     const double *row = entry.up->toOwn + size_t(present[parent.node]) * size;
     before += row[present[entry.node]];
-    double *own = base + entry.offset;
-    for (unsigned choice = 0; choice < size; ++choice)
-      own[choice] -= row[choice];
-    row = entry.up->toOther + size_t(present[entry.node]) * parentSize;
-    own = base + parent.offset;
-    for (unsigned choice = 0; choice < parentSize; ++choice)
-      own[choice] -= row[choice];
+    subtract(row, size, base + entry.offset);
+    subtract(entry.up->toOther + size_t(present[entry.node]) * parentSize, parentSize,
+             base + parent.offset);
   }
   // Memory at a higher price leaves room for what is decided last, at a lower one it fills what is
   // left over.
@@ -446,22 +440,11 @@ std::optional<double> Search::changeOf(const Stage &stage) {
     const TreeNode &entry = tree[position];
     const TreeNode &parent = tree[entry.parent];
     unsigned size = nodes[entry.node].size, parentSize = nodes[parent.node].size;
-    message.assign(parentSize, infinity);
     treeWork += static_cast<double>(size) * parentSize;
-    const double *own = table + entry.offset;
-    const double *row = entry.up->toOther;
-    for (unsigned choice = 0; choice < size; ++choice, row += parentSize) {
-      double offset = own[choice];
-      if (offset == infinity)
-        continue;
-      for (unsigned partner = 0; partner < parentSize; ++partner) {
-        double value = row[partner] + offset;
-        message[partner] = value < message[partner] ? value : message[partner];
-      }
-    }
-    double *up = table + parent.offset;
-    for (unsigned partner = 0; partner < parentSize; ++partner)
-      up[partner] += message[partner];
+    message.resize(padded(parentSize));
+    findLeastSum(entry.up->toOther, parentSize, table + entry.offset, size, parentSize,
+                 message.data());
+    add(message.data(), parentSize, table + parent.offset);
   }
   double after = 0;
   for (TreeNode &entry : tree) {
@@ -471,8 +454,7 @@ std::optional<double> Search::changeOf(const Stage &stage) {
         entry.up ? entry.up->toOwn + size_t(tree[entry.parent].next) * node.size : nullptr;
     scores.assign(own, own + node.size);
     if (row)
-      for (unsigned choice = 0; choice < node.size; ++choice)
-        scores[choice] += row[choice];
+      add(row, node.size, scores.data());
     std::optional<unsigned> choice = pick(entry.node, scores.data());
     if (!choice) {
       for (TreeNode &other : tree) {
@@ -502,11 +484,8 @@ void Search::apply() {
     present[entry.node] = entry.next;
     for (const Link &link : getLinks(entry.node)) {
       const Node &other = problem.getNodes()[link.other];
-      const double *added = link.toOther + size_t(entry.next) * other.size;
-      const double *dropped = link.toOther + size_t(old) * other.size;
-      double *sum = &given[other.offset];
-      for (unsigned choice = 0; choice < other.size; ++choice)
-        sum[choice] += added[choice] - dropped[choice];
+      addDifference(link.toOther + size_t(entry.next) * other.size,
+                    link.toOther + size_t(old) * other.size, other.size, &given[other.offset]);
     }
   }
 }

@@ -96,12 +96,13 @@ static void findSoftLeast(const double *matrix, const double *offsets, unsigned 
   std::fill_n(least, columns, std::numeric_limits<double>::infinity());
   std::fill_n(sum, columns, 0.0);
   const double *entry = matrix;
-  for (unsigned row = 0; row < rows; ++row, entry += columns)
+  size_t stride = padded(columns);
+  for (unsigned row = 0; row < rows; ++row, entry += stride)
     for (unsigned column = 0; column < columns; ++column)
       least[column] = std::min(least[column], entry[column] - offsets[row]);
   double inverse = 1 / temperature;
   entry = matrix;
-  for (unsigned row = 0; row < rows; ++row, entry += columns)
+  for (unsigned row = 0; row < rows; ++row, entry += stride)
     for (unsigned column = 0; column < columns; ++column)
       sum[column] += exponential((least[column] - (entry[column] - offsets[row])) * inverse);
   for (unsigned column = 0; column < columns; ++column)
