@@ -44,18 +44,14 @@ std::optional<SmallVector<int64_t>> placement::localShape(ArrayRef<int64_t> shap
 // The planner
 //===----------------------------------------------------------------------===//
 
-/// Of a target all that decides which edges there are: searches for others like it are the same.
-static Letter toKind(AxisPlacement placement) {
-  placement.dim = placement.order = 0;
-  return toLetter(placement);
-}
-
 struct RedistributionPlanner::Memory {
   using Pair = std::pair<unsigned, unsigned>;
   struct OfType {
     /// By `from` and `to`; null where there is no way.
     llvm::DenseMap<Pair, const Redistribution *> plans;
-    /// By `from` and the kind of `to`.
+    /// By the kind of both.
+    llvm::DenseMap<unsigned, std::unique_ptr<RedistributionGraph>> graphs;
+    /// By `from` and the kind.
     llvm::DenseMap<Pair, std::unique_ptr<RedistributionSearch>> searches;
   };
 
@@ -85,21 +81,30 @@ const Redistribution *RedistributionPlanner::plan(RankedTensorType type,
   std::unique_ptr<Memory::OfType> &known = memory->types[type];
   if (!known)
     known = std::make_unique<Memory::OfType>();
-  auto numberOf = [](Words &words, ArrayRef<AxisPlacement> placement, auto letterOf) {
+  auto numberOf = [&](ArrayRef<AxisPlacement> placement) {
     SmallVector<Letter, 8> word;
     for (const AxisPlacement &entry : placement)
-      word.push_back(letterOf(entry));
-    return words.add(word).first;
+      word.push_back(toLetter(entry));
+    return memory->placements.add(word).first;
   };
-  unsigned start = numberOf(memory->placements, from, toLetter);
-  auto [plan, isNew] =
-      known->plans.try_emplace({start, numberOf(memory->placements, to, toLetter)}, nullptr);
+  unsigned start = numberOf(from);
+  auto [plan, isNew] = known->plans.try_emplace({start, numberOf(to)}, nullptr);
   if (!isNew)
     return plan->second;
-  std::unique_ptr<RedistributionSearch> &search =
-      known->searches[{start, numberOf(memory->kinds, to, toKind)}];
+  // All that decides which edges there are.
+  SmallVector<Letter, 8> word;
+  SmallVector<char, 4> staysWhole;
+  for (auto [before, after] : llvm::zip_equal(from, to)) {
+    staysWhole.push_back(before.isReplicate() && after.isReplicate());
+    word.push_back(after.isPartial() ? toLetter(after) : staysWhole.back());
+  }
+  unsigned kind = memory->kinds.add(word).first;
+  std::unique_ptr<RedistributionGraph> &graph = known->graphs[kind];
+  if (!graph)
+    graph = std::make_unique<RedistributionGraph>(type, to, staysWhole, axes);
+  std::unique_ptr<RedistributionSearch> &search = known->searches[{start, kind}];
   if (!search)
-    search = std::make_unique<RedistributionSearch>(type, from, to, axes);
+    search = std::make_unique<RedistributionSearch>(*graph, from);
   if (std::optional<Redistribution> way = search->find(to))
     plan->second = &memory->found.emplace_back(std::move(*way));
   return plan->second;

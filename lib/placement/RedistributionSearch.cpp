@@ -52,28 +52,27 @@ std::pair<unsigned, bool> Words::add(ArrayRef<Letter> word) {
 // Edges
 //===----------------------------------------------------------------------===//
 
-RedistributionSearch::RedistributionSearch(RankedTensorType type, ArrayRef<AxisPlacement> from,
-                                           ArrayRef<AxisPlacement> to, ArrayRef<MeshAxis> axes)
-    : type(type), wholeBytes(dist::bytesOf(type)), from(from), to(to),
-      isPossible(localShape(type.getShape(), from, axes)), axes(axes), states(axes.size()),
-      sharding(type.getRank()), parts(type.getRank()) {
-  for (const AxisPlacement &entry : from)
-    word.push_back(toLetter(entry));
-  states.add(word);
-  nodes.emplace_back();
-  along.resize(axes.size());
-  open.push({Cost(), 0});
+RedistributionGraph::RedistributionGraph(RankedTensorType type, ArrayRef<AxisPlacement> to,
+                                         ArrayRef<char> staysWhole, ArrayRef<MeshAxis> axes)
+    : type(type), wholeBytes(dist::bytesOf(type)), to(to), staysWhole(staysWhole), axes(axes),
+      states(axes.size()), sharding(type.getRank()), parts(type.getRank()) {}
+
+unsigned RedistributionGraph::numberOf(ArrayRef<AxisPlacement> state) {
+  SmallVector<Letter, 8> letters;
+  for (const AxisPlacement &entry : state)
+    letters.push_back(toLetter(entry));
+  return states.add(letters).first;
 }
 
-RedistributionSearch::State RedistributionSearch::stateOf(unsigned node) const {
+RedistributionGraph::State RedistributionGraph::stateOf(unsigned number) const {
   State state;
-  for (Letter letter : states[node])
+  for (Letter letter : states[number])
     state.push_back(fromLetter(letter));
   return state;
 }
 
 /// Whether the dimension's parts can be cut once more, among so many ranks.
-bool RedistributionSearch::divides(int64_t dim, int64_t ranks) const {
+bool RedistributionGraph::divides(int64_t dim, int64_t ranks) const {
   int64_t size = type.getDimSize(dim);
   if (size % (ranks * parts[dim]) == 0)
     return true;
@@ -82,33 +81,20 @@ bool RedistributionSearch::divides(int64_t dim, int64_t ranks) const {
          });
 }
 
-/// The edge that gives the axes `overAxes`, major first, the placement `target`; a shard's order is
+/// The edge that gives the axes `along`, major first, the placement `target`; a shard's order is
 /// what follows the axes that shard the dimension already.
-void RedistributionSearch::add(Kind kind, ArrayRef<unsigned> overAxes, AxisPlacement target,
-                               int64_t bytes, dist::Reduction reduction, int64_t gathered) {
+void RedistributionGraph::add(Kind kind, ArrayRef<unsigned> along, AxisPlacement target,
+                              int64_t bytes, dist::Reduction reduction, int64_t gathered) {
   next = word;
   if (target.isShard())
     target.order = sharding[target.dim].size();
-  for (unsigned axis : overAxes) {
+  for (unsigned axis : along) {
     next[axis] = toLetter(target);
     target.order += target.isShard();
   }
-  Cost cost = nodes[present].cost;
-  cost.bytes += bytes;
-  cost.collectives += kind < Kind::Convert;
-  cost.steps += 1;
-  auto [number, isNew] = states.add(next);
-  if (isNew) {
-    nodes.emplace_back();
-    along.resize(along.size() + axes.size());
-  } else if (nodes[number].cost <= cost) {
-    return;
-  }
-  nodes[number] = {
-      cost,     present,    static_cast<unsigned>(overAxes.size()), kind, reduction,
-      gathered, target.dim, false};
-  llvm::copy(overAxes, along.begin() + size_t(number) * axes.size());
-  open.push({cost, number});
+  edges.push_back({states.add(next).first, kind, reduction, static_cast<unsigned>(overAxes.size()),
+                   static_cast<unsigned>(along.size()), bytes, gathered, target.dim});
+  llvm::append_range(overAxes, along);
 }
 
 /// What a rank sends when its `bytes` are cut in `ranks` parts, of which it keeps one.
@@ -118,7 +104,7 @@ static int64_t exchanged(int64_t bytes, int64_t ranks) {
 
 /// reduce_scatter over `chosen` and every longer list of `candidates`: the list's order is that of
 /// the shards.
-void RedistributionSearch::scatterOrders(dist::Reduction reduction, ArrayRef<unsigned> candidates,
+void RedistributionGraph::scatterOrders(dist::Reduction reduction, ArrayRef<unsigned> candidates,
                                          SmallVectorImpl<unsigned> &chosen) {
   if (!chosen.empty()) {
     int64_t ranks = ranksOf(chosen);
@@ -136,7 +122,7 @@ void RedistributionSearch::scatterOrders(dist::Reduction reduction, ArrayRef<uns
   }
 }
 
-void RedistributionSearch::reducePartials() {
+void RedistributionGraph::reducePartials() {
   // By reduction: sums and averages may stand side by side.
   SmallVector<std::pair<dist::Reduction, SmallVector<unsigned, 4>>, 2> groups;
   for (unsigned axis = 0; axis < axes.size(); ++axis) {
@@ -162,7 +148,7 @@ void RedistributionSearch::reducePartials() {
   }
 }
 
-void RedistributionSearch::moveShards() {
+void RedistributionGraph::moveShards() {
   for (int64_t dim = 0; dim < type.getRank(); ++dim) {
     ArrayRef<unsigned> all = sharding[dim];
     // Minor axes first: the last ones, one or more.
@@ -181,7 +167,7 @@ void RedistributionSearch::moveShards() {
   }
 }
 
-void RedistributionSearch::convert() {
+void RedistributionGraph::convert() {
   for (unsigned axis = 0; axis < axes.size(); ++axis) {
     if (!state[axis].isReplicate())
       continue;
@@ -190,7 +176,7 @@ void RedistributionSearch::convert() {
     else if (to[axis].isPartial() && to[axis].reduction != dist::Reduction::Product)
       add(Kind::Reinterpret, axis, to[axis], 0, to[axis].reduction);
     // What is and stays replicated is no help to others: an all_reduce would become three ops.
-    if (from[axis].isReplicate() && to[axis].isReplicate())
+    if (staysWhole[axis])
       continue;
     for (int64_t dim = 0; dim < type.getRank(); ++dim)
       if (divides(dim, axes[axis].size))
@@ -199,7 +185,7 @@ void RedistributionSearch::convert() {
 }
 
 /// Pending reductions that stand side by side are equal, or sums and averages (docs/types.md).
-bool RedistributionSearch::isLegal() const {
+bool RedistributionGraph::isLegal() const {
   const AxisPlacement *first = nullptr;
   auto isLinear = [](const AxisPlacement &p) {
     return p.reduction == dist::Reduction::Sum || p.reduction == dist::Reduction::Avg;
@@ -214,10 +200,9 @@ bool RedistributionSearch::isLegal() const {
   return true;
 }
 
-void RedistributionSearch::expand(unsigned node) {
-  present = node;
-  word.assign(states[node].begin(), states[node].end());
-  state = stateOf(node);
+void RedistributionGraph::expand(unsigned number) {
+  word.assign(states[number].begin(), states[number].end());
+  state = stateOf(number);
   if (!isLegal())
     return;
   // Bytes of a rank that holds most. Rounded up, so that scattering and gathering never seems to
@@ -239,45 +224,80 @@ void RedistributionSearch::expand(unsigned node) {
   convert();
 }
 
+std::pair<unsigned, unsigned> RedistributionGraph::getEdges(unsigned number) {
+  if (number >= edgesOf.size())
+    edgesOf.resize(number + 1);
+  if (!edgesOf[number]) {
+    unsigned first = edges.size();
+    expand(number);
+    edgesOf[number] = {first, static_cast<unsigned>(edges.size())};
+  }
+  return *edgesOf[number];
+}
+
+RedistributionStep RedistributionGraph::getStep(unsigned number) const {
+  const Edge &edge = edges[number];
+  RedistributionStep step{edge.kind, {}, edge.reduction, edge.gathered, edge.scattered, {}};
+  for (unsigned axis : ArrayRef(overAxes).slice(edge.firstAxis, edge.axisCount))
+    step.axes.push_back(axes[axis].name);
+  llvm::append_range(step.result, stateOf(edge.target));
+  return step;
+}
+
 //===----------------------------------------------------------------------===//
 // Ways
 //===----------------------------------------------------------------------===//
 
-/// The one that leads to the node.
-RedistributionStep RedistributionSearch::getStep(unsigned number) const {
-  const Node &node = nodes[number];
-  RedistributionStep step{node.kind, {}, node.reduction, node.gathered, node.scattered, {}};
-  for (unsigned i = 0; i < node.axisCount; ++i)
-    step.axes.push_back(axes[along[size_t(number) * axes.size() + i]].name);
-  llvm::append_range(step.result, stateOf(number));
-  return step;
+RedistributionSearch::RedistributionSearch(RedistributionGraph &graph, ArrayRef<AxisPlacement> from)
+    : graph(graph), isPossible(graph.isPossible(from)) {
+  unsigned state = graph.numberOf(from);
+  nodeOf(state) = 0;
+  nodes.push_back({state, Cost()});
+  open.push({Cost(), 0});
+}
+
+void RedistributionSearch::expand(unsigned node) {
+  auto [first, end] = graph.getEdges(nodes[node].state);
+  for (unsigned number = first; number < end; ++number) {
+    const RedistributionGraph::Edge &edge = graph.getEdge(number);
+    Cost cost = nodes[node].cost;
+    cost.bytes += edge.bytes;
+    cost.collectives += edge.kind < RedistributionStep::Kind::Convert;
+    cost.steps += 1;
+    unsigned &target = nodeOf(edge.target);
+    if (target == none) {
+      target = nodes.size();
+      nodes.emplace_back();
+    } else if (nodes[target].cost <= cost) {
+      continue;
+    }
+    nodes[target] = {edge.target, cost, node, number};
+    open.push({cost, target});
+  }
 }
 
 Redistribution RedistributionSearch::getWay(unsigned node) const {
   Redistribution plan{{}, nodes[node].cost.bytes, nodes[node].cost.collectives};
   for (unsigned at = node; at != 0; at = nodes[at].previous)
-    plan.steps.push_back(getStep(at));
+    plan.steps.push_back(graph.getStep(nodes[at].edge));
   std::reverse(plan.steps.begin(), plan.steps.end());
   return plan;
 }
 
 std::optional<Redistribution> RedistributionSearch::find(ArrayRef<AxisPlacement> target) {
-  if (!isPossible || !localShape(type.getShape(), target, axes))
+  if (!isPossible || !graph.isPossible(target))
     return std::nullopt;
-  SmallVector<Letter, 8> wanted;
-  for (const AxisPlacement &entry : target)
-    wanted.push_back(toLetter(entry));
-  if (std::optional<unsigned> known = states.find(wanted); known && nodes[*known].isDone)
-    return getWay(*known);
+  unsigned wanted = graph.numberOf(target);
+  if (unsigned known = nodeOf(wanted); known != none && nodes[known].isDone)
+    return getWay(known);
   while (!open.empty()) {
     auto [cost, node] = open.top();
     open.pop();
     if (nodes[node].isDone || cost != nodes[node].cost)
       continue;
     nodes[node].isDone = true;
-    bool isFound = states[node] == ArrayRef<Letter>(wanted);
     expand(node);
-    if (isFound)
+    if (nodes[node].state == wanted)
       return getWay(node);
   }
   return std::nullopt;
