@@ -218,10 +218,18 @@ Cost CertificateReader::getPlainCost(const Link &link, unsigned first, unsigned 
   return sum << Certificate::shift;
 }
 
+std::vector<unsigned> CertificateReader::getKept(unsigned leader) const {
+  std::vector<unsigned> kept;
+  for (unsigned choice = 0; choice < nodes[leader].size; ++choice)
+    if (isGroupKept(leader, choice))
+      kept.push_back(choice);
+  return kept;
+}
+
 void CertificateReader::getPlainCosts(const Link &link, bool ofFirst, unsigned own,
+                                      llvm::ArrayRef<unsigned> partners,
                                       std::vector<Cost> &costs) const {
-  size_t partners = nodes[ofFirst ? link.second : link.first].size;
-  costs.assign(partners, 0);
+  costs.assign(partners.size(), 0);
   for (unsigned number : link.edges) {
     const Edge &edge = problem.getEdges()[number];
     const Matrix &matrix = problem.getMatrices()[edge.matrix];
@@ -230,9 +238,8 @@ void CertificateReader::getPlainCosts(const Link &link, bool ofFirst, unsigned o
     size_t choice = choiceOf[isRow ? edge.first : edge.second][own];
     const int64_t *parts = &matrix.costs[isRow ? choice * matrix.columns : choice];
     size_t stride = isRow ? 1 : matrix.columns;
-    for (size_t partner = 0; partner < partners; ++partner) {
+    for (auto [sum, partner] : llvm::zip_equal(costs, partners)) {
       int64_t part = parts[others[partner] * stride];
-      Cost &sum = costs[partner];
       sum = part == forbidden || sum == infinite ? infinite
                                                  : sum + (Cost(part) << Certificate::shift);
     }
@@ -288,11 +295,11 @@ bool CertificateReader::isReplaced(unsigned leader, unsigned choice, unsigned by
     bool isFirst = link.first == leader;
     unsigned other = isFirst ? link.second : link.first;
     std::optional<Cost> worst;
-    getPlainCosts(link, isFirst, choice, ownCosts);
-    getPlainCosts(link, isFirst, by, otherCosts);
-    for (unsigned partner = 0; partner < nodes[other].size; ++partner) {
-      Cost own = ownCosts[partner], others = otherCosts[partner];
-      if (own == infinite || !isGroupKept(other, partner))
+    std::vector<unsigned> partners = getKept(other);
+    getPlainCosts(link, isFirst, choice, partners, ownCosts);
+    getPlainCosts(link, isFirst, by, partners, otherCosts);
+    for (auto [own, others] : llvm::zip_equal(ownCosts, otherCosts)) {
+      if (own == infinite)
         continue;
       if (others == infinite)
         return false;
@@ -414,14 +421,15 @@ bool CertificateReader::sumUp() {
   for (const Link &link : links) {
     Cost least = infinite;
     const Cost *messages = &certificate->messages[link.messages];
-    const Cost *ofSecond = messages + nodes[link.first].size;
-    for (unsigned first = 0; first < nodes[link.first].size; ++first) {
-      if (!isGroupKept(link.first, first))
-        continue;
-      getPlainCosts(link, true, first, ownCosts);
-      for (unsigned second = 0; second < nodes[link.second].size; ++second)
-        if (ownCosts[second] != infinite && isGroupKept(link.second, second))
-          least = std::min(least, ownCosts[second] - messages[first] - ofSecond[second]);
+    std::vector<unsigned> seconds = getKept(link.second);
+    otherCosts.clear();
+    for (unsigned second : seconds)
+      otherCosts.push_back(messages[nodes[link.first].size + second]);
+    for (unsigned first : getKept(link.first)) {
+      getPlainCosts(link, true, first, seconds, ownCosts);
+      for (auto [cost, message] : llvm::zip_equal(ownCosts, otherCosts))
+        if (cost != infinite)
+          least = std::min(least, cost - messages[first] - message);
     }
     // No pair of what is left may stand together.
     if (least == infinite) {

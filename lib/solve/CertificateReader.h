@@ -46,8 +46,10 @@ protected:
   bool sumUp();
   /// Without messages, 2^shift times: infinite where forbidden.
   Cost getPlainCost(const Link &link, unsigned first, unsigned second) const;
-  /// The same by the other end's choice, of one choice of the first or else the second.
-  void getPlainCosts(const Link &link, bool ofFirst, unsigned own, std::vector<Cost> &costs) const;
+  /// The same of one choice of the first, or else of the second, beside each of the partners.
+  void getPlainCosts(const Link &link, bool ofFirst, unsigned own,
+                     llvm::ArrayRef<unsigned> partners, std::vector<Cost> &costs) const;
+  std::vector<unsigned> getKept(unsigned leader) const;
   Cost getCost(const Link &link, unsigned first, unsigned second) const;
   Cost getLeast(unsigned leader) const;
   bool isGroupKept(unsigned leader, unsigned choice) const {

@@ -21,7 +21,8 @@ int64_t JointProblem::toUnits(double seconds) {
 JointProblem::JointProblem(const Graph &graph, const JointChoices &choices, JointCosts &costs,
                            std::optional<int64_t> memory)
     : graph(graph), choices(choices), costs(costs), countsMemory(memory.has_value()),
-      lifetimes(graph, countsMemory), nodes(choices.getNumVariables()) {
+      lifetimes(graph, countsMemory), nodes(choices.getNumVariables()),
+      numbers(choices.lists.size(), kNone) {
   problem.limit = memory.value_or(std::numeric_limits<int64_t>::max());
   addNodes();
   for (unsigned value = 0; value < graph.values.size(); ++value) {
@@ -70,9 +71,16 @@ void JointProblem::addNodes() {
   }
 }
 
-int64_t JointProblem::bytesOf(unsigned value, unsigned placement) const {
-  return std::llround(
-      costs.bytesOnRank(graph.values[value].type(), choices.getPlacement(placement)));
+void JointProblem::addBytes(unsigned value, const std::vector<unsigned> &list,
+                            std::vector<int64_t> &sums) {
+  RankedTensorType type = graph.values[value].type();
+  auto [it, isNew] = bytes.try_emplace({type.getAsOpaquePointer(), &list});
+  if (isNew)
+    for (unsigned placement : list)
+      it->second.push_back(
+          std::llround(costs.bytesOnRank(type, choices.getPlacement(placement))));
+  for (auto [sum, part] : llvm::zip_equal(sums, it->second))
+    sum += part;
 }
 
 /// What arguments hold, they hold all the time; those of one name in several functions once.
@@ -87,31 +95,36 @@ void JointProblem::addGroup(unsigned number) {
     Attribute key = isGradient ? Attribute() : Attribute(port.role);
     if (port.isResult || !countsMemory || !counted.insert({key, unsigned(isGradient)}).second)
       continue;
-    const std::vector<unsigned> &list = choices.lists[choices.made[port.value]];
-    for (auto [sum, placement] : llvm::zip_equal(bytes, list))
-      sum += bytesOf(port.value, placement);
+    addBytes(port.value, choices.lists[choices.made[port.value]], bytes);
   }
   nodes[variable] = problem.addNode(0, graph.ops.size() + 1, free, bytes);
 }
 
-void JointProblem::addOp(unsigned op) {
-  std::vector<int64_t> seconds;
-  const OpClass &shared = choices.classes[choices.classOf[op]];
-  unsigned axes = choices.candidates.size();
-  for (unsigned choice = 0; choice < shared.choices.size(); ++choice) {
-    SmallVector<const AxisStrategy *, 2> strategies;
-    for (unsigned axis = 0; axis < axes; ++axis)
+/// By choice.
+const std::vector<int64_t> &JointProblem::secondsOf(unsigned op) {
+  auto [it, isNew] = workOf.try_emplace({choices.classOf[op], graph.ops[op].weight});
+  if (!isNew)
+    return it->second;
+  SmallVector<const AxisStrategy *, 2> strategies;
+  for (unsigned choice = 0; choice < choices.getNumChoices(op); ++choice) {
+    strategies.clear();
+    for (unsigned axis = 0; axis < choices.candidates.size(); ++axis)
       strategies.push_back(&choices.getStrategy(op, choice, axis));
-    seconds.push_back(toUnits(graph.ops[op].weight * costs.work(graph.ops[op].op, strategies)));
+    it->second.push_back(
+        toUnits(graph.ops[op].weight * costs.work(graph.ops[op].op, strategies)));
   }
+  return it->second;
+}
+
+void JointProblem::addOp(unsigned op) {
+  const std::vector<int64_t> &seconds = secondsOf(op);
   std::vector<int64_t> bytes(seconds.size(), 0);
   int64_t end = op + 1;
   for (unsigned value : graph.ops[op].results) {
     if (value == kNone || !countsMemory || !lifetimes.hasMemory[value])
       continue;
     end = std::max(end, lifetimes.end[value]);
-    for (auto [sum, placement] : llvm::zip_equal(bytes, choices.lists[choices.made[value]]))
-      sum += bytesOf(value, placement);
+    addBytes(value, choices.lists[choices.made[value]], bytes);
   }
   nodes[op] = problem.addNode(op, end, seconds, bytes);
 }
@@ -122,6 +135,7 @@ unsigned JointProblem::matrixOf(RankedTensorType type, unsigned from, unsigned t
   auto [it, isNew] = matrices.try_emplace({type.getAsOpaquePointer(), from, to, weight, mayDiffer});
   if (!isNew)
     return it->second;
+  auto &costOfPair = known[type];
   solve::Matrix matrix{
       static_cast<unsigned>(lists[from].size()), static_cast<unsigned>(lists[to].size()), {}};
   for (unsigned a : lists[from])
@@ -130,7 +144,7 @@ unsigned JointProblem::matrixOf(RankedTensorType type, unsigned from, unsigned t
         matrix.costs.push_back(a == b ? 0 : solve::forbidden);
         continue;
       }
-      auto [cost, isUnknown] = known.try_emplace({type.getAsOpaquePointer(), a, b});
+      auto [cost, isUnknown] = costOfPair.try_emplace({a, b});
       if (isUnknown) {
         std::optional<double> seconds =
             costs.redistribute(type, choices.getPlacement(a), choices.getPlacement(b));
@@ -144,34 +158,45 @@ unsigned JointProblem::matrixOf(RankedTensorType type, unsigned from, unsigned t
   return it->second = problem.addMatrix(std::move(matrix));
 }
 
+unsigned JointProblem::numberOf(unsigned list) {
+  unsigned &number = numbers[list];
+  if (number == kNone)
+    number = lists(choices.lists[list]);
+  return number;
+}
+
 /// All placements in which the value is made or taken.
-std::vector<unsigned> JointProblem::formsOf(const ValueNode &value, ArrayRef<unsigned> uses) const {
-  std::vector<unsigned> forms = choices.lists[choices.made[&value - graph.values.data()]];
+unsigned JointProblem::formsOf(unsigned value, ArrayRef<unsigned> uses) {
+  std::vector<unsigned> parts{made(value)};
   for (unsigned use : uses)
-    llvm::append_range(forms, choices.lists[choices.taken[use]]);
-  llvm::sort(forms);
-  forms.erase(llvm::unique(forms), forms.end());
-  return forms;
+    parts.push_back(taken(use));
+  auto [it, isNew] = formNumbers.try_emplace(parts);
+  if (isNew) {
+    std::vector<unsigned> forms;
+    for (unsigned part : parts)
+      llvm::append_range(forms, lists[part]);
+    llvm::sort(forms);
+    forms.erase(llvm::unique(forms), forms.end());
+    it->second = lists(forms);
+  }
+  return it->second;
 }
 
 void JointProblem::addFixed(unsigned number, unsigned use) {
   const ValueNode &value = graph.values[number];
   problem.addEdge(nodes[choices.producerOf(value)], nodes[choices.userOf(graph.uses[use])],
-                  matrixOf(value.type(), lists(choices.lists[choices.made[number]]),
-                           lists(choices.lists[choices.taken[use]]), value.weight, false));
+                  matrixOf(value.type(), made(number), taken(use), value.weight, false));
 }
 
 /// A node for each form of the value that several uses go on from.
 void JointProblem::addForms(unsigned number) {
-  const ValueNode &value = graph.values[number];
   for (auto [uses, form] : llvm::zip_equal(lifetimes.shared[number], forms[number])) {
     if (!uses.isShared)
       continue;
-    const std::vector<unsigned> &list = lists[lists(formsOf(value, uses.uses))];
+    const std::vector<unsigned> &list = lists[formsOf(number, uses.uses)];
     std::vector<int64_t> free(list.size(), 0), bytes = free;
     if (countsMemory)
-      for (auto [count, placement] : llvm::zip_equal(bytes, list))
-        count = bytesOf(number, placement);
+      addBytes(number, list, bytes);
     form = problem.addNode(uses.start, uses.end, free, bytes);
   }
 }
@@ -180,9 +205,9 @@ void JointProblem::addForms(unsigned number) {
 void JointProblem::addUses(unsigned number, const SharedUses &uses, unsigned form) {
   const ValueNode &value = graph.values[number];
   unsigned from = nodes[choices.producerOf(value)];
-  unsigned list = lists(choices.lists[choices.made[number]]);
+  unsigned list = made(number);
   if (uses.isShared) {
-    unsigned shared = lists(formsOf(value, uses.uses));
+    unsigned shared = formsOf(number, uses.uses);
     problem.addEdge(from, form, matrixOf(value.type(), list, shared, value.weight));
     from = form;
     list = shared;
@@ -191,8 +216,7 @@ void JointProblem::addUses(unsigned number, const SharedUses &uses, unsigned for
   bool mayDiffer = !uses.isShared || uses.uses.size() > 1;
   for (unsigned use : uses.uses)
     problem.addEdge(from, nodes[choices.userOf(graph.uses[use])],
-                    matrixOf(value.type(), list, lists(choices.lists[choices.taken[use]]),
-                             value.weight, mayDiffer));
+                    matrixOf(value.type(), list, taken(use), value.weight, mayDiffer));
 }
 
 //===----------------------------------------------------------------------===//
@@ -206,8 +230,7 @@ static unsigned indexOf(ArrayRef<unsigned> list, unsigned placement) {
 std::optional<int64_t> JointProblem::costOf(unsigned number, const SharedUses &uses,
                                             ArrayRef<unsigned> assignment, unsigned placement) {
   const ValueNode &value = graph.values[number];
-  unsigned made = lists(choices.lists[choices.made[number]]);
-  unsigned shared = lists(formsOf(value, uses.uses));
+  unsigned shared = formsOf(number, uses.uses);
   unsigned form = indexOf(lists[shared], placement);
   int64_t sum = 0;
   auto add = [&](unsigned matrix, unsigned row, unsigned column) {
@@ -215,10 +238,10 @@ std::optional<int64_t> JointProblem::costOf(unsigned number, const SharedUses &u
     int64_t cost = found.costs[size_t(row) * found.columns + column];
     sum = cost == solve::forbidden || sum == solve::forbidden ? solve::forbidden : sum + cost;
   };
-  add(matrixOf(value.type(), made, shared, value.weight),
+  add(matrixOf(value.type(), made(number), shared, value.weight),
       getChoice(assignment, choices.producerOf(value)), form);
   for (unsigned use : uses.uses)
-    add(matrixOf(value.type(), shared, lists(choices.lists[choices.taken[use]]), value.weight),
+    add(matrixOf(value.type(), shared, taken(use), value.weight),
         form, getChoice(assignment, choices.userOf(graph.uses[use])));
   return sum == solve::forbidden ? std::nullopt : std::optional(sum);
 }
@@ -235,7 +258,7 @@ solve::Assignment JointProblem::settleForms(solve::Assignment assignment) {
       for (unsigned use : uses.uses)
         placements.push_back(choices.lists[choices.taken[use]]
                                           [getChoice(assignment, choices.userOf(graph.uses[use]))]);
-      const std::vector<unsigned> list = formsOf(value, uses.uses);
+      const std::vector<unsigned> &list = lists[formsOf(number, uses.uses)];
       unsigned present = list[assignment[form]];
       if (llvm::is_contained(placements, present))
         continue;

@@ -48,8 +48,14 @@ private:
   std::optional<int64_t> costOf(unsigned value, const SharedUses &uses,
                                 llvm::ArrayRef<unsigned> assignment, unsigned placement);
   void addFixed(unsigned value, unsigned use);
-  int64_t bytesOf(unsigned value, unsigned placement) const;
-  std::vector<unsigned> formsOf(const ValueNode &value, llvm::ArrayRef<unsigned> uses) const;
+  /// Adds what a rank holds of the value in each placement of the list.
+  void addBytes(unsigned value, const std::vector<unsigned> &list, std::vector<int64_t> &sums);
+  /// Numbers of lists: how the value is made, how the use takes it, and both of all of these.
+  unsigned made(unsigned value) { return numberOf(choices.made[value]); }
+  unsigned taken(unsigned use) { return numberOf(choices.taken[use]); }
+  unsigned formsOf(unsigned value, llvm::ArrayRef<unsigned> uses);
+  unsigned numberOf(unsigned list);
+  const std::vector<int64_t> &secondsOf(unsigned op);
   unsigned matrixOf(mlir::RankedTensorType type, unsigned from, unsigned to, double weight,
                     bool mayDiffer = true);
 
@@ -65,9 +71,17 @@ private:
   std::vector<llvm::SmallVector<unsigned, 1>> forms;
   /// Those of `choices`, and of the forms of shared values.
   Numbering<std::vector<unsigned>> lists;
+  /// By number of a list of `choices`; and of the forms of such, by these.
+  std::vector<unsigned> numbers;
+  std::map<std::vector<unsigned>, unsigned> formNumbers;
+  /// Of ops of one class in functions that run equally often, in the solver's units.
+  std::map<std::pair<unsigned, double>, std::vector<int64_t>> workOf;
+  /// By type and list.
+  std::map<std::pair<const void *, const std::vector<unsigned> *>, std::vector<int64_t>> bytes;
   using MatrixKey = std::tuple<const void *, unsigned, unsigned, double, bool>;
   std::map<MatrixKey, unsigned> matrices;
-  std::map<std::tuple<const void *, unsigned, unsigned>, int64_t> known;
+  /// By type, and by both placements.
+  llvm::DenseMap<mlir::Type, llvm::DenseMap<std::pair<unsigned, unsigned>, int64_t>> known;
 };
 
 } // namespace cleave::placement::propagate
