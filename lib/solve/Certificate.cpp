@@ -230,6 +230,11 @@ void CertificateReader::getPlainCosts(const Link &link, bool ofFirst, unsigned o
                                       llvm::ArrayRef<unsigned> partners,
                                       std::vector<Cost> &costs) const {
   costs.assign(partners.size(), 0);
+  if (!link.sums.empty()) {
+    for (auto [sum, partner] : llvm::zip_equal(costs, partners))
+      sum = ofFirst ? getPlainCost(link, own, partner) : getPlainCost(link, partner, own);
+    return;
+  }
   for (unsigned number : link.edges) {
     const Edge &edge = problem.getEdges()[number];
     const Matrix &matrix = problem.getMatrices()[edge.matrix];
@@ -427,9 +432,12 @@ bool CertificateReader::sumUp() {
       otherCosts.push_back(messages[nodes[link.first].size + second]);
     for (unsigned first : getKept(link.first)) {
       getPlainCosts(link, true, first, seconds, ownCosts);
+      Cost ofFirst = infinite;
       for (auto [cost, message] : llvm::zip_equal(ownCosts, otherCosts))
         if (cost != infinite)
-          least = std::min(least, cost - messages[first] - message);
+          ofFirst = std::min(ofFirst, cost - message);
+      if (ofFirst != infinite)
+        least = std::min(least, ofFirst - messages[first]);
     }
     // No pair of what is left may stand together.
     if (least == infinite) {
@@ -443,18 +451,16 @@ bool CertificateReader::sumUp() {
   return true;
 }
 
-std::optional<Bound> CertificateReader::check() {
-  if (!checkRemovals())
-    return std::nullopt;
+bool CertificateReader::checkSteps() {
+  return checkRemovals() && (isInfeasible || (contract() && checkGroupRemovals()));
+}
+
+std::optional<Bound> CertificateReader::checkDual(const Certificate &dual) {
   if (isInfeasible)
     return Bound{true, 0};
-  if (!contract() || !checkGroupRemovals())
-    return std::nullopt;
-  if (isInfeasible)
-    return Bound{true, 0};
-  if (!reparametrise())
-    return std::nullopt;
-  if (!sumUp())
+  certificate = &dual;
+  linkMinima.clear();
+  if (!reparametrise() || !sumUp())
     return std::nullopt;
   if (isInfeasible)
     return Bound{true, 0};
@@ -462,6 +468,10 @@ std::optional<Bound> CertificateReader::check() {
   Cost unit = Cost(1) << Certificate::shift;
   Cost whole = bound >> Certificate::shift;
   return Bound{false, whole * unit == bound ? whole : whole + 1};
+}
+
+std::optional<Bound> CertificateReader::check() {
+  return checkSteps() ? checkDual(*certificate) : std::nullopt;
 }
 
 std::optional<Bound> cleave::solve::check(const Problem &problem, const Certificate &certificate) {

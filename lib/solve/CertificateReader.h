@@ -18,6 +18,11 @@ class CertificateReader {
 public:
   CertificateReader(const Problem &problem, const Certificate &certificate);
 
+  /// Removals and contractions: false where one of them is wrong. Once they are right, any number
+  /// of messages and prices can be checked.
+  bool checkSteps();
+  std::optional<Bound> checkDual(const Certificate &dual);
+  /// All of the certificate.
   std::optional<Bound> check();
 
   static constexpr Cost infinite = ~(Cost(1) << 127);

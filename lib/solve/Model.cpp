@@ -102,10 +102,17 @@ Assignment Model::contract(llvm::ArrayRef<unsigned> wide) const {
 
 static Cost toFixed(double value) {
   // Rounded first where a double has digits below the unit.
-  return static_cast<Cost>(std::round(std::ldexp(value, Certificate::shift)));
+  return static_cast<Cost>(std::round(value * static_cast<double>(Cost(1) << Certificate::shift)));
 }
 
 Certificate Model::getCertificate(const Dual::State &state) const {
+  Certificate certificate = getSteps();
+  if (!isInfeasible())
+    addDual(certificate, state);
+  return certificate;
+}
+
+Certificate Model::getSteps() const {
   Certificate certificate;
   certificate.removed = reduction.removed;
   if (reduction.isInfeasible)
@@ -124,12 +131,15 @@ Certificate Model::getCertificate(const Dual::State &state) const {
                                              reduction.kept[leader][numbers[removal.choice]],
                                              reduction.kept[leader][numbers[removal.instead]]});
   }
-  addDual(certificate, state);
   return certificate;
 }
 
 void Model::addDual(Certificate &certificate, const Dual::State &state) const {
-  size_t next = 0;
+  size_t next = 0, count = 0;
+  for (const Contraction::Link &link : contraction->links)
+    for (unsigned group : {link.first, link.second})
+      count += whole.getNodes()[contraction->leaders[group]].size;
+  certificate.messages.reserve(count);
   // Numbers of choices lead from the groups' to their leaders' to those of the whole problem.
   auto addMessages = [&](unsigned group, llvm::ArrayRef<int64_t> costs) {
     unsigned leader = contraction->leaders[group];

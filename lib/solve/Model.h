@@ -33,7 +33,8 @@ public:
   Assignment contract(llvm::ArrayRef<unsigned> wide) const;
 
   Certificate getCertificate(const Dual::State &state) const;
-  /// Its messages and prices alone.
+  /// It without messages and prices, and these alone.
+  Certificate getSteps() const;
   void addDual(Certificate &certificate, const Dual::State &state) const;
   /// The node of the whole problem that a node stands for, and the number of a choice there.
   unsigned getLeader(unsigned node) const { return contraction->leaders[node]; }

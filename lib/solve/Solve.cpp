@@ -3,6 +3,7 @@
 #include "lib/solve/Solve.h"
 
 #include "lib/solve/Branching.h"
+#include "lib/solve/CertificateReader.h"
 #include "lib/solve/Duals.h"
 #include "lib/solve/Search.h"
 #include "lib/solve/Squeeze.h"
@@ -134,6 +135,10 @@ private:
   /// Set by the thread that raises the bound: nothing better is to be found.
   std::atomic<bool> isBoundReached = false;
   double confirmed = -std::numeric_limits<double>::infinity();
+  /// Of what all certificates have in common, which is checked once.
+  Certificate steps;
+  std::optional<CertificateReader> checker;
+  bool areStepsRight = false;
 };
 
 } // namespace
@@ -143,7 +148,14 @@ void Driver::confirm() {
   if (result.hasBound && state.bound <= confirmed)
     return;
   Clock::time_point begin = Clock::now();
-  std::optional<Bound> bound = check(problem, model.getCertificate(state));
+  if (!checker) {
+    steps = model.getSteps();
+    checker.emplace(problem, steps);
+    areStepsRight = checker->checkSteps();
+  }
+  Certificate dual;
+  model.addDual(dual, state);
+  std::optional<Bound> bound = areStepsRight ? checker->checkDual(dual) : std::nullopt;
   // So long will the last check take, too, or longer on a busy machine.
   if (options.deadline != Clock::time_point::max()) {
     Clock::duration all = options.deadline - options.start;
