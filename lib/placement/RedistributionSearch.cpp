@@ -105,7 +105,7 @@ static int64_t exchanged(int64_t bytes, int64_t ranks) {
 /// reduce_scatter over `chosen` and every longer list of `candidates`: the list's order is that of
 /// the shards.
 void RedistributionGraph::scatterOrders(dist::Reduction reduction, ArrayRef<unsigned> candidates,
-                                         SmallVectorImpl<unsigned> &chosen) {
+                                        SmallVectorImpl<unsigned> &chosen) {
   if (!chosen.empty()) {
     int64_t ranks = ranksOf(chosen);
     for (int64_t dim = 0; dim < type.getRank(); ++dim)

@@ -25,9 +25,9 @@ static constexpr Vector allInfinite = {infinity, infinity, infinity, infinity,
 
 /// So many vectors of columns at once, whose minima stay in registers; two rows at a time.
 template <unsigned count, bool isSum>
-__attribute__((always_inline)) static inline void
-findLeastOf(const double *matrix, size_t stride, const double *offsets, unsigned rows,
-            double *least) {
+__attribute__((always_inline)) static inline void findLeastOf(const double *matrix, size_t stride,
+                                                              const double *offsets, unsigned rows,
+                                                              double *least) {
   Vector present[count];
   for (Vector &entry : present)
     entry = allInfinite;

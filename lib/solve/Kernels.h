@@ -16,7 +16,9 @@ namespace cleave::solve {
 
 /// Rows of matrices begin at multiples of so many entries, and are filled up with infinite ones.
 inline constexpr unsigned lanes = 8;
-inline constexpr size_t padded(size_t columns) { return (columns + lanes - 1) / lanes * lanes; }
+inline constexpr size_t padded(size_t columns) {
+  return (columns + lanes - 1) / lanes * lanes;
+}
 
 /// A matrix of such rows, which never lie across two cache lines where one would do.
 class PaddedMatrix {

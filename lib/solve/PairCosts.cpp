@@ -10,9 +10,9 @@ static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 PairCosts::PairCosts(const Problem &problem) {
   for (const Matrix &matrix : problem.getMatrices()) {
-    Transposed &entry = matrices.emplace_back(
-        Transposed{PaddedMatrix(matrix.rows, matrix.columns, infinity),
-                   PaddedMatrix(matrix.columns, matrix.rows, infinity)});
+    Transposed &entry =
+        matrices.emplace_back(Transposed{PaddedMatrix(matrix.rows, matrix.columns, infinity),
+                                         PaddedMatrix(matrix.columns, matrix.rows, infinity)});
     const int64_t *costs = matrix.costs.data();
     for (size_t row = 0; row < matrix.rows; ++row)
       for (size_t column = 0; column < matrix.columns; ++column, ++costs) {

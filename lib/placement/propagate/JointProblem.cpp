@@ -77,8 +77,7 @@ void JointProblem::addBytes(unsigned value, const std::vector<unsigned> &list,
   auto [it, isNew] = bytes.try_emplace({type.getAsOpaquePointer(), &list});
   if (isNew)
     for (unsigned placement : list)
-      it->second.push_back(
-          std::llround(costs.bytesOnRank(type, choices.getPlacement(placement))));
+      it->second.push_back(std::llround(costs.bytesOnRank(type, choices.getPlacement(placement))));
   for (auto [sum, part] : llvm::zip_equal(sums, it->second))
     sum += part;
 }
@@ -110,8 +109,7 @@ const std::vector<int64_t> &JointProblem::secondsOf(unsigned op) {
     strategies.clear();
     for (unsigned axis = 0; axis < choices.candidates.size(); ++axis)
       strategies.push_back(&choices.getStrategy(op, choice, axis));
-    it->second.push_back(
-        toUnits(graph.ops[op].weight * costs.work(graph.ops[op].op, strategies)));
+    it->second.push_back(toUnits(graph.ops[op].weight * costs.work(graph.ops[op].op, strategies)));
   }
   return it->second;
 }
@@ -241,8 +239,8 @@ std::optional<int64_t> JointProblem::costOf(unsigned number, const SharedUses &u
   add(matrixOf(value.type(), made(number), shared, value.weight),
       getChoice(assignment, choices.producerOf(value)), form);
   for (unsigned use : uses.uses)
-    add(matrixOf(value.type(), shared, taken(use), value.weight),
-        form, getChoice(assignment, choices.userOf(graph.uses[use])));
+    add(matrixOf(value.type(), shared, taken(use), value.weight), form,
+        getChoice(assignment, choices.userOf(graph.uses[use])));
   return sum == solve::forbidden ? std::nullopt : std::optional(sum);
 }
 
