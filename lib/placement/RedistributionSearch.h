@@ -42,7 +42,7 @@ private:
   std::vector<unsigned> slots;
 };
 
-/// The states of a value and what leads from one to the other, as far as anybody asked.
+/// The states of a value and what leads from one to the other, as far as a search has come.
 class RedistributionGraph {
 public:
   using Kind = RedistributionStep::Kind;
