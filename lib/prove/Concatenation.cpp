@@ -56,22 +56,29 @@ std::set<PartSizes> cleave::prove::sizesOfBoth(ModuleOp global, ModuleOp local) 
   return both;
 }
 
+static bool has(ModuleOp module, llvm::function_ref<bool(Operation *)> isWanted) {
+  return module
+      .walk([&](Operation *op) {
+        return isWanted(op) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Rows in an order that data decide are put together of counts and places, which are read as such.
+static bool hasRowsInOrder(ModuleOp module) {
+  return has(module, [](Operation *op) {
+    StringRef name = op->getName().getStringRef();
+    return name.contains("sort") || name.contains("exchange");
+  });
+}
+
+bool cleave::prove::mayJoinParts(ModuleOp global, ModuleOp local) {
+  return !allSizesOf(global).empty() && !hasRowsInOrder(global) && !hasRowsInOrder(local);
+}
+
 bool cleave::prove::joinsParts(ModuleOp global, ModuleOp local) {
-  auto has = [](ModuleOp module, auto isWanted) {
-    return module
-        .walk([&](Operation *op) {
-          return isWanted(op) ? WalkResult::interrupt() : WalkResult::advance();
-        })
-        .wasInterrupted();
-  };
-  // Rows in an order that data decide are put together of counts and places, which are read as
-  // such.
-  for (ModuleOp module : {global, local})
-    if (has(module, [](Operation *op) {
-          StringRef name = op->getName().getStringRef();
-          return name.contains("sort") || name.contains("exchange");
-        }))
-      return false;
+  if (hasRowsInOrder(global) || hasRowsInOrder(local))
+    return false;
   // Blocks that go round a ring and are taken at a rank's place are parts, too, unless they are
   // merged by shares of sums.
   auto sends = [](Operation *op) { return isa<dist::ShiftOp>(op); };

@@ -2,8 +2,9 @@
 //
 // Most programs are proved with exponentials, softmax and attention as they are, and with values as
 // large as ops make them. Where that is no proof, what is made of parts is taken as a part of what
-// is made of the wholes; and where they may be what is missing, exponentials and the like as shares
-// of sums: at first where blocks of attention go round a ring.
+// is made of the wholes; where there are statistics, factors are taken out of sums; and where they
+// may be what is missing, exponentials and the like as shares of sums: at first where blocks of
+// attention go round a ring.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,6 +12,8 @@
 #include "dialects/aten/ops/Comparison.h"
 #include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/Indexing.h"
+#include "dialects/aten/ops/Normalization.h"
+#include "dialects/aten/ops/Reduction.h"
 #include "dialects/aten/ops/Softmax.h"
 #include "lib/prove/Blame.h"
 
@@ -41,6 +44,17 @@ static bool stacks(ModuleOp module) {
   return module
       .walk([](Operation *op) {
         return isa<aten::StackOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Whether values are squared and added up, of which ranks may have parts.
+static bool hasStatistics(ModuleOp module) {
+  return module
+      .walk([](Operation *op) {
+        return isa<aten::NativeBatchNormLegitFunctionalOp, aten::VarCorrectionOp>(op)
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
       })
       .wasInterrupted();
 }
@@ -121,7 +135,8 @@ std::unique_ptr<Prover> Prover::runWithCuts(ModuleOp global, ModuleOp local,
 
 static constexpr Form kJoins{.keepsJoins = true}, kPlain,
     kStacked{.takesParts = true, .keepsJoins = true, .sumsByPart = true},
-    kParts{.takesParts = true}, kShares{.takesShares = true};
+    kParts{.takesParts = true}, kShares{.takesShares = true}, kPieces{.takesPieces = true},
+    kFactors{.takesParts = true, .keepsJoins = true, .sumsByPart = true, .takesFactors = true};
 
 FailureOr<Proof> Prover::runInBothForms(ModuleOp global, ModuleOp local,
                                         const ProveOptions &options, bool comparesRanks) {
@@ -131,8 +146,9 @@ FailureOr<Proof> Prover::runInBothForms(ModuleOp global, ModuleOp local,
                                kStacked,
                                kParts,
                                kShares,
-                               {.takesPieces = true},
-                               {.takesShares = true, .takesPieces = true}};
+                               kPieces,
+                               {.takesShares = true, .takesPieces = true},
+                               kFactors};
     std::unique_ptr<Prover> only = runWithCuts(global, local, options, comparesRanks,
                                                kForms[*options.form % std::size(kForms)]);
     if (!only)
@@ -161,23 +177,18 @@ FailureOr<Proof> Prover::runInBothForms(ModuleOp global, ModuleOp local,
     return failure();
   if (isAnswer(plain->getProof()))
     return plain->getProof();
-  if (stacks(global)) {
-    std::unique_ptr<Prover> parts = runWithCuts(global, local, options, comparesRanks, kStacked);
-    if (parts && !parts->getProof().isLate && numFindings(*parts) < numFindings(*plain))
-      plain = std::move(parts);
-    if (isAnswer(plain->getProof()))
-      return plain->getProof();
-  }
-  if (!plain->terms.takesParts()) {
-    std::unique_ptr<Prover> parts = runWithCuts(global, local, options, comparesRanks, kParts);
-    if (!parts)
-      return failure();
-    if (parts->getProof().isProved ||
-        (!parts->getProof().isLate && numFindings(*parts) < numFindings(*plain)))
-      plain = std::move(parts);
-    if (isAnswer(plain->getProof()))
-      return plain->getProof();
-  }
+  auto take = [&](Form form) {
+    std::unique_ptr<Prover> other = runWithCuts(global, local, options, comparesRanks, form);
+    if (other && !other->getProof().isLate && numFindings(*other) < numFindings(*plain))
+      plain = std::move(other);
+    return isAnswer(plain->getProof());
+  };
+  // A rank's part may begin inside of what is put together, in whatever digits.
+  if (((stacks(global) || hasClasses(local)) && take(kStacked)) ||
+      (!plain->terms.takesParts() && take(kParts)) ||
+      (mayJoinParts(global, local) && !joinsParts(global, local) && take(kPieces)) ||
+      (hasStatistics(global) && take(kFactors)))
+    return plain->getProof();
   if (!shares && plain->mayBeOfShares())
     shares = runWithCuts(global, local, options, comparesRanks, kShares);
   bool areShares =

@@ -18,7 +18,7 @@ namespace cleave::prove {
 
 // clang-format off
 #define CLEAVE_PROVE_LEMMAS(X)                                                                     \
-  /* Sums and conditions (Term.cpp, MakeTerm.cpp, Summands.cpp, Conditions.cpp, SplitAxes.cpp) */                                               \
+  /* Sums and conditions (Term.cpp, MakeTerm.cpp, Summands.cpp, Factors.cpp, Conditions.cpp, SplitAxes.cpp) */                                               \
   X(ConditionHolds, "condition-holds", "a condition on places that all of them fulfil is none")    \
   X(ConditionSolved, "condition-solved", "of a sum over a digit that a condition fixes, one term is left, where the digit has that value") \
   X(ConditionChosen, "condition-chosen", "a sum over a digit that only a condition mentions counts the values that fulfil it") \
@@ -29,6 +29,7 @@ namespace cleave::prove {
   X(ReadInOrder, "read-in-order", "of digits that are read as one number only neighbours are one digit") \
   X(WholePlace, "whole-place", "a rank's place that is read as one number is one digit, however its axis is cut") \
   X(SumInwards, "sum-inwards", "a sum of values of a linear op is the op's value of the sum")      \
+  X(FactorsApart, "factors-apart", "a sum of products is the product of the factors without its digits and of the sum of the others") \
   X(SumByPart, "sum-by-part", "a sum over places of parts that are put together is one over the places of each") \
   X(RowsOfPart, "rows-of-part", "what says which row of a part is named says which row of the whole") \
   X(LikeTerms, "like-terms", "of equal terms the coefficients are added")                          \

@@ -190,8 +190,15 @@ bool Terms::joinNext(Meaning &meaning) {
           meaning[i].bound.empty() || !isSame(meaning[i].coefficient, meaning[j].coefficient))
         continue;
       Summand a = withoutIntervals(meaning[i]), b = withoutIntervals(meaning[j]);
+      // Other conditions are the same, and on other digits.
+      auto isElsewhere = [](const Summand &summand) {
+        return llvm::none_of(summand.guards, [&](const Guard &guard) {
+          return llvm::any_of(summand.bound,
+                              [&](Var digit) { return guard.index.getCoefficient(digit) != 0; });
+        });
+      };
       if (a.reference.term != b.reference.term || !isSame(a.coefficient, b.coefficient) ||
-          !a.guards.empty() || !b.guards.empty() ||
+          !isElsewhere(a) || !isElsewhere(b) || !hasSameGuards(a, b) ||
           (a.bound.size() != b.bound.size() && a.bound.size() != b.bound.size() + 1))
         continue;
       SmallVector<std::optional<Var>> behind;
@@ -486,7 +493,8 @@ std::optional<Meaning> Terms::simplifyProduct(const Core &core, std::vector<Refe
       product.linear.push_back({i});
     return product;
   };
-  constexpr size_t kShort = 4;
+  // Where factors of sums are looked for, more is tried.
+  const size_t kShort = areFactors ? 8 : 4;
   for (unsigned i = 0; i < operands.size(); ++i)
     for (unsigned j = i + 1; j < operands.size(); ++j) {
       if (!isAlike(operands[i], operands[j]))

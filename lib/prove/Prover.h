@@ -51,6 +51,8 @@ llvm::SmallVector<Part> partsOf(const train::ProgramFunctions &program);
 
 /// Whether LOCAL puts parts together in another way than GLOBAL (Concatenation.cpp).
 bool joinsParts(mlir::ModuleOp global, mlir::ModuleOp local);
+/// Whether what both put together may be parts, though ranks join none of other sizes.
+bool mayJoinParts(mlir::ModuleOp global, mlir::ModuleOp local);
 /// The sizes of parts that both put together.
 std::set<PartSizes> sizesOfBoth(mlir::ModuleOp global, mlir::ModuleOp local);
 
@@ -66,6 +68,8 @@ struct Form {
   bool sumsByPart = false;
   /// Concatenations as sums of parts in any programs: else where ranks join parts of other sizes.
   bool takesPieces = false;
+  /// What all products of a sum have as a factor as a factor of the sum.
+  bool takesFactors = false;
 };
 
 /// The ranks at neighbouring places on one axis, which have functions of their own (Classes.cpp).
@@ -91,6 +95,8 @@ public:
       terms.takeShares();
     if (form.sumsByPart)
       terms.sumByParts();
+    if (form.takesFactors)
+      terms.takeFactors();
     // The ranks of a class have parts of the whole, which may be no multiple of them.
     if (form.takesParts || hasClasses(local))
       terms.takeParts();

@@ -138,7 +138,27 @@ bool Terms::sumByPart(const Summand &summand, Meaning &result, bool anywhere) {
     Core core = term.core;
     SmallVector<int64_t, 4> sizes(ArrayRef(term.sizes).drop_front(term.numKept));
     SmallVector<Index, 6> results(ArrayRef(summand.reference.indices).drop_front(term.numKept));
+    // What holds at the same places stays together.
+    std::vector<Meaning> pieces;
     for (Summand &part : parts) {
+      auto hasOwn = [&](const Summand &other) {
+        return llvm::any_of(other.guards, [&](const Guard &guard) {
+          return llvm::any_of(other.bound,
+                              [&](Var own) { return guard.index.getCoefficient(own) != 0; });
+        });
+      };
+      auto same = isSummed || hasOwn(part)
+                      ? pieces.end()
+                      : llvm::find_if(pieces, [&](const Meaning &piece) {
+                          return !hasOwn(piece[0]) && hasSameGuards(piece[0], part);
+                        });
+      if (same == pieces.end())
+        pieces.push_back({std::move(part)});
+      else
+        same->push_back(std::move(part));
+    }
+    for (Meaning &piece : pieces) {
+      Summand &part = piece.front();
       SmallVector<Var, 2> bound(summand.bound);
       SmallVector<Guard, 1> guards(summand.guards);
       Substitution digits, ofOthers;
@@ -156,7 +176,8 @@ bool Terms::sumByPart(const Summand &summand, Meaning &result, bool anywhere) {
         part.guards.erase(interval);
       } else {
         guards.append(part.guards);
-        part.guards.clear();
+        for (Summand &other : piece)
+          other.guards.clear();
       }
       // Digits that the sum's conditions have are summed there.
       llvm::erase_if(part.bound, [&](Var own) {
@@ -167,7 +188,7 @@ bool Terms::sumByPart(const Summand &summand, Meaning &result, bool anywhere) {
         return isOutside;
       });
       std::vector<Meaning> given = operands;
-      given[group[0]] = {part};
+      given[group[0]] = piece;
       for (auto [number, operand] : llvm::enumerate(given)) {
         substitute(operand, number == group[0] ? digits : ofOthers);
         operand = normalize(std::move(operand));
@@ -465,8 +486,8 @@ void Terms::normalizeSummand(Summand summand, Meaning &result) {
     normalizeSummand(std::move(summand), result);
     return;
   }
-  if (!summand.bound.empty() &&
-      (pushInwards(summand, result) || sumByPart(summand, result, /*anywhere=*/false)))
+  if (!summand.bound.empty() && (pushInwards(summand, result) || separateFactors(summand, result) ||
+                                 sumByPart(summand, result, /*anywhere=*/false)))
     return;
   if (narrow(summand, result))
     return;

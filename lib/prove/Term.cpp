@@ -50,8 +50,14 @@ Terms::Terms() {
 
 TermId Terms::intern(llvm::StringRef key, Term term) {
   auto [found, isNew] = numbers.try_emplace(key, terms.size());
-  if (isNew)
+  if (isNew) {
+    auto isOfInfinite = [&](const auto &part) { return terms[part.term].mayBeInfinite; };
+    term.mayBeInfinite =
+        term.core.isUnbounded || term.core.tag == Core::Tag::Infinite ||
+        llvm::any_of(term.operands, isOfInfinite) ||
+        llvm::any_of(term.body, [&](const Summand &part) { return isOfInfinite(part.reference); });
     terms.push_back(std::move(term));
+  }
   return found->second;
 }
 
@@ -247,10 +253,11 @@ Meaning Terms::flatten(Meaning meaning) {
   for (Summand &summand : meaning)
     normalizeSummand(std::move(summand), result);
   combine(result);
-  while (joinIntervals(result) ||
-         (areParts && !arePieces && (joinPlace(result) || joinNext(result))) ||
-         (arePieces && joinDifferences(result)) ||
-         ((areShares || arePieces) && joinBlocks(result)) || joinPrefix(result)) {
+  while (
+      joinIntervals(result) ||
+      (areParts && !arePieces && (joinPlace(result) || joinNext(result) || joinFactors(result))) ||
+      (arePieces && joinDifferences(result)) || ((areShares || arePieces) && joinBlocks(result)) ||
+      joinPrefix(result)) {
     // What holds everywhere is no condition.
     llvm::erase_if(result, [&](Summand &summand) { return !simplifyGuards(summand); });
     combine(result);

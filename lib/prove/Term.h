@@ -83,6 +83,13 @@ struct Summand {
   Summand &operator=(Summand &&) noexcept = default;
 };
 
+/// Whether both hold under the same conditions, written alike.
+inline bool hasSameGuards(const Summand &a, const Summand &b) {
+  return llvm::equal(a.guards, b.guards, [](const Guard &own, const Guard &other) {
+    return own.index == other.index && own.low == other.low && own.high == other.high;
+  });
+}
+
 /// A sum; none is 0.
 using Meaning = std::vector<Summand>;
 void substitute(Summand &summand, const Substitution &substitution);
@@ -170,6 +177,8 @@ struct Term {
   TermId lastTerm = 0;
   /// By digit, whether a condition inside depends on it; empty where none does.
   llvm::SmallVector<bool, 4> hasConditions;
+  /// Whether it is made of what may be infinite, or no number, where arguments are numbers.
+  bool mayBeInfinite = false;
 };
 
 class Terms {
@@ -235,6 +244,8 @@ public:
   /// Whether a sum over places of what is put together of parts is one for each part.
   void sumByParts() { arePartsSummed = true; }
   bool sumsByPart() const { return arePartsSummed; }
+  /// Whether what all products of a sum have as a factor is a factor of the sum (separateFactors).
+  void takeFactors() { areFactors = true; }
   /// Whether no rank receives more rows than it has room for: a run in which one does ends.
   void assumeRoom() { hasRoom = true; }
   bool assumesRoom() const { return hasRoom; }
@@ -268,7 +279,7 @@ private:
   std::optional<Lemma> broken;
   llvm::SmallVector<Var> ranks;
   bool areShares = false, hasRoom = false, countsOpen = false, areParts = false, arePieces = false,
-       arePartsSummed = false;
+       arePartsSummed = false, areFactors = false;
   unsigned sinceLook = 0;
 
   TermId intern(llvm::StringRef key, Term term);
@@ -304,6 +315,11 @@ private:
   bool dropChoices(Summand &summand);
   bool chooseOnce(Summand &summand);
   bool pushInwards(const Summand &summand, Meaning &result);
+  bool isPlainProduct(TermId id) const;
+  void appendFactors(const Reference &reference, std::vector<Reference> &factors) const;
+  Meaning multiply(Core core, llvm::ArrayRef<Meaning> factors);
+  bool separateFactors(const Summand &summand, Meaning &result);
+  bool joinFactors(Meaning &meaning);
   bool sumByPart(const Summand &summand, Meaning &result, bool anywhere);
   bool narrow(const Summand &summand, Meaning &result);
   bool isAsWide(const Index &index, int64_t size) const;

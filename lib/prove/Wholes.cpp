@@ -163,27 +163,70 @@ void Terms::visitElements(const Operands &given, llvm::function_ref<bool(Operand
     if (int64_t place = use.index->getConstant();
         use.index->isConstant() && use.size > 1 && place >= 0 && place < use.size)
       elements.push_back(use);
-  // Of more there are too many ways.
-  constexpr unsigned kMost = 5;
-  if (elements.empty() || elements.size() > kMost)
+  if (elements.empty())
     return;
   SmallVector<Index> places;
   for (const Use &use : elements)
     places.push_back(*use.index);
   // The digit of each: one that an earlier one has, the next one, or none. All in one come first.
   SmallVector<std::pair<Var, unsigned>> digits;
-  auto tryFrom = [&](auto &self, unsigned number) -> bool {
-    if (number == elements.size()) {
-      if (digits.empty())
-        return false;
+  // A number that a digit is a part of has it at the same place: of a whole that lies in one digit
+  // an element of another one. False if there is none.
+  auto takeInNumbers = [&](Operands &made) {
+    bool isTaken = false;
+    SmallVector<Use> numbers;
+    for (Reference &operand : made.references)
+      collectUses(operand, numbers, /*narrowsRows=*/false);
+    for (auto [digit, first] : digits) {
+      int64_t place = places[first].getConstant(), size = elements[first].size;
+      for (const Use &use : numbers) {
+        int64_t begin = use.index->getConstant();
+        if (place == 0 || begin == 0 || begin % place || use.size <= size)
+          continue;
+        Index number = *use.index + Index::of(digit, begin / place) - Index(begin);
+        auto [least, greatest] = variables.getRange(number);
+        if (use.index->isConstant() || use.index->getCoefficient(digit) || least < 0 ||
+            greatest >= use.size)
+          continue;
+        *use.index = number;
+        isTaken = true;
+      }
+    }
+    return isTaken;
+  };
+  auto visitOwn = [&]() {
+    for (bool inNumbers : {false, true}) {
       Operands made = own;
+      if (inNumbers && !takeInNumbers(made))
+        continue;
       for (auto [digit, first] : digits) {
         made.vars.push_back(digit);
         made.outer[digit] = breaks(Lemma::ElementsAlike) ? Index() : places[first];
       }
       settleDigits(made, areParts);
-      return visit(made);
+      if (visit(made))
+        return true;
     }
+    return false;
+  };
+  auto digitOf = [&](unsigned number) {
+    for (auto [digit, first] : digits)
+      if (elements[first].size == elements[number].size && places[first] == places[number])
+        return digit;
+    digits.push_back({variables.make(elements[number].size), number});
+    return digits.back().first;
+  };
+  // Of more there are too many ways: those at one place are of one digit.
+  constexpr unsigned kMost = 5;
+  if (elements.size() > kMost) {
+    for (auto [number, use] : llvm::enumerate(elements))
+      *use.index = Index::of(digitOf(number));
+    visitOwn();
+    return;
+  }
+  auto tryFrom = [&](auto &self, unsigned number) -> bool {
+    if (number == elements.size())
+      return !digits.empty() && visitOwn();
     const Use &use = elements[number];
     for (unsigned i = 0; i < digits.size(); ++i) {
       auto [digit, first] = digits[i];

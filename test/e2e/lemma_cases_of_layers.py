@@ -79,3 +79,32 @@ def biases(f, axis, count, heads, width, rows):
     total = f.all_gather(total, 1, axis)
     own = heads * width
     f.give(f.aten("slice", total, dim=1, start=0 if f.wrong else own, end=own if f.wrong else 2 * own))
+
+
+# Axes, how many examples there are, and what each is made of.
+BATCHES = [("dp", 2, (3, 2)), ("tp", 3, (2, 5)), ("cp", 4, (1, 4)), ("dp tp", 6, (4, 1)), ("tp", 6, (5, 3))]
+
+
+@lemma("factors-apart", *BATCHES)
+def dropped_paths(f, axes, n, shape):
+    """Of what has a part of which each example has a factor the variance, by ranks' own variances and means, and the mean of that
+    part; wrong where it is by the mean of the factors."""
+    channels, places = shape
+    x, path = f.argument((1, channels, places)), f.argument((n, channels, places), on(axes))
+    factors, bias = f.argument((n, 1, 1), on(axes)), f.argument((1, channels, 1))
+    dropped = f.aten("mul", path, factors)
+    values = f.aten("add", f.aten("add", x, bias), dropped)
+    own = f.aten("var_correction", values, dim=[0, 2], correction=0, keepdim=True)
+
+    def mean(value):
+        return f.aten("mean_dim", value, dim=[0, 2], keepdim=True)
+
+    def average(value):
+        return f.aten("div_scalar", f.all_reduce(value, axes), other=float(f.ranks(*axes.split()))) if f.local else value
+
+    rest = f.aten("sub", mean(values), average(mean(values)))
+    f.give(f.aten("add", average(own), average(f.aten("mul", rest, rest))))
+    if f.wrong:
+        f.give(f.aten("mul_scalar", f.aten("mul", average(mean(path)), average(mean(factors))), other=float(n)))
+    else:
+        f.give(average(mean(dropped)))

@@ -66,9 +66,13 @@ def columns_of_chunks(f, axis, own, width):
 
 @lemma("elements-alike", ("dp", 2, 3), ("tp", 4, 5), ("cp", 3, 2), ("one", 3, 4), ("dp", 1, 7))
 def element_of_a_row(f, axis, rows, width):
-    """What is made of the second element of each of two rows, of which ranks have terms; wrong where it is the first."""
+    """What is made of the second element of each of two rows, of which ranks have terms, and of these and the second run of values
+    that lie in one row; wrong where they are the first."""
     x, y = f.argument((rows, width), f"{axis}=P"), f.argument((rows, width), f"{axis}=P")
+    runs = f.aten("view", f.argument((width * rows,)), size=[width, rows])
     if not f.local:
-        return f.give(f.aten("select", f.aten("tanh", f.aten("sub", x, y)), dim=1, index=1))
-    both = [f.aten("select", value, dim=1, index=int(not f.wrong)) for value in (x, y)]
-    f.give(f.aten("tanh", f.all_reduce(f.aten("sub", *both), axis)))
+        both = f.aten("sub", x, y), f.aten("mul", x, f.aten("t", runs))
+        return [f.give(f.aten("select", f.aten("tanh", value), dim=1, index=1)) for value in both]
+    x, y = (f.aten("select", value, dim=1, index=int(not f.wrong)) for value in (x, y))
+    f.give(f.aten("tanh", f.all_reduce(f.aten("sub", x, y), axis)))
+    f.give(f.aten("tanh", f.aten("mul", f.all_reduce(x, axis), f.aten("select", runs, dim=0, index=int(not f.wrong)))))

@@ -14,7 +14,7 @@ from combinations_cover import run_all, seed
 
 AXES = "dp", "tp", "cp", "one"
 # Of `--form`.
-FORMS = 7
+FORMS = 8
 SHAPES = [(6, 4), (2, 3, 4), (12,), (3, 8), (2, 2, 6), (5, 2), (4, 3, 1), (1, 6), (2, 7), (3, 3, 2)]
 
 

@@ -87,6 +87,15 @@ def test_ranks_with_other_numbers_of_examples_are_proved(build_dir, programs, pr
     check(build_dir, prove, *programs(ranks, batch), ranks, batch, ["sum-goes-on", *["joined-place"] * (batch % 2)])
 
 
+@pytest.mark.parametrize("model", part_of_today(["gpt2", "llama", "minilm", "resnet18"]))
+def test_other_models_with_other_numbers_of_examples_are_proved(programs, prove, model):
+    program, local = programs(3, 5, model)
+    answer = prove(program, local)
+    assert answer["answer"] == "proved" and answer["results"] > 80, answer
+    for lemma in ("sum-goes-on", "elements-alike"):
+        assert prove(program, local, f"--break-lemma={lemma}")["answer"] == "unknown", lemma
+
+
 @pytest.mark.parametrize("ranks, batch", part_of_today([(3, 3), (5, 5), (3, 6), (6, 6), (7, 7), (11, 11)]))
 def test_parts_in_zeros_are_proved(build_dir, programs, prove, ranks, batch):
     """Gradients of experts are put, a rank's part of 128, where it lies in zeros, and go on as terms of a sum."""

@@ -63,7 +63,7 @@ static cl::bits<Assumption> assumeOption(
 static cl::opt<std::string>
     breakOption("break-lemma", cl::cat(category), cl::Hidden, cl::value_desc("name"),
                 cl::desc("Make this lemma wrong: a test of the tests. What is proved then is not"));
-static cl::opt<unsigned> formOption("form", cl::cat(category), cl::Hidden, cl::value_desc("0 to 6"),
+static cl::opt<unsigned> formOption("form", cl::cat(category), cl::Hidden, cl::value_desc("0 to 7"),
                                     cl::desc("Try a proof in this form alone: for tests of each"));
 static cl::opt<bool> listLemmasOption("list-lemmas", cl::cat(category), cl::Hidden,
                                       cl::desc("Print the lemmas by name, with what they say"));
