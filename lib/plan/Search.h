@@ -125,6 +125,9 @@ struct SearchResult {
   unsigned numBudgets = 0;
   std::optional<double> bestBudget;
   double budgetBound = 0;
+  /// Those of them that a pass or a schedule refused, with the budget that it did so at; no more
+  /// is tried of such a plan.
+  std::vector<std::pair<Plan, std::string>> refusedBudgets;
   /// Plans that simulate below a bound of theirs: there are none, or the bounds are wrong.
   std::vector<std::string> violations;
 

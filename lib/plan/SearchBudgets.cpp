@@ -150,7 +150,7 @@ std::optional<double> Search::tryBudget(Plan plan) {
                              : llvm::Expected<Candidate>(program.takeError());
     if (!candidate) {
       ++result.numRefused;
-      llvm::consumeError(candidate.takeError());
+      result.refusedBudgets.push_back({plan, llvm::toString(candidate.takeError())});
       return least;
     }
     if (plan.offloads && candidate->step.maxHostMemory() == 0) {

@@ -181,6 +181,20 @@ def test_budgets_by_rank(exported, find, one_rank, build_dir, tmp_path, model, f
     assert "budgets" not in find(program, 4, f"--fix={fixed},recompute=cheap", f"--memory={memory}")
 
 
+def test_budgets_that_are_refused_are_listed(exported, tool, find):
+    """With less memory than a schedule needs whatever its ranks recompute."""
+    program, _ = exported("gpt8")
+    full = find(program, 4, "--fix=pp=4,schedule=1f1b,recompute=full")["best"]
+    memory = int(0.94 * max(place["peak"] for place in full["memory"]))
+    budgets = find(program, 4, "--fix=pp=4", f"--memory={memory}")["budgets"]
+    assert 1 <= len(budgets["refused"]) <= budgets["tried"]
+    for each in budgets["refused"]:
+        assert each["plan"]["recompute"] == "budget" and int(each["plan"]["budget"]) <= memory
+        assert each["reason"].startswith("cannot do with ") and each["plan"]["schedule"] in each["reason"]
+    text = tool(program, f"--cluster={CLUSTER}", "--ranks=4", f"--microbatches={MICROBATCHES}", "--fix=pp=4", f"--memory={memory}").stdout
+    assert text.count("\n  refused: ") == len(budgets["refused"]) and "needs" in text.split("  refused: ")[1]
+
+
 def describe_cluster(folder, host_bandwidth, host_memory):
     """Nodes of slow devices, so that small models keep them busy, with a host as near as `host_bandwidth` (bytes per second)
     that has `host_memory` bytes for each."""

@@ -186,6 +186,8 @@ void plan::printText(const Found &found, llvm::raw_ostream &os) {
       os << llvm::formatv(", the best takes {0:e4} s", *result.bestBudget);
     os << llvm::formatv("; none takes less than {0:e4} s: gap {1:F2} %\n", result.budgetBound,
                         100 * getBudgetGap(result));
+    for (const auto &[plan, reason] : result.refusedBudgets)
+      os << llvm::formatv("  refused: {0}: {1}\n", plan::describe(plan, found.space), reason);
   }
   os << llvm::formatv("{0} plans simulated, {1} slower by their bounds, {2} refused by passes or "
                       "schedules; {3} programs partitioned ({5} layers), {4:F1} s\n",
@@ -207,14 +209,19 @@ void plan::printText(const Found &found, llvm::raw_ostream &os) {
   os << describeTraining(found) << "\n";
 }
 
+static llvm::json::Object toJSON(const Plan &chosen, const Space &space) {
+  llvm::json::Object plan;
+  for (unsigned index = 0; index < numKeys; ++index)
+    plan[getName(Key(index))] = getValue(chosen, Key(index), space.programs);
+  if (chosen.budget > 0)
+    plan["budget"] = std::to_string(chosen.budget);
+  plan["program"] = space.programs[chosen.shape.layout.program].path;
+  return plan;
+}
+
 static llvm::json::Object toJSON(const Candidate &candidate, const Space &space) {
   const Step &step = candidate.step;
-  llvm::json::Object plan, exposed;
-  for (unsigned index = 0; index < numKeys; ++index)
-    plan[getName(Key(index))] = getValue(candidate.plan, Key(index), space.programs);
-  if (candidate.plan.budget > 0)
-    plan["budget"] = std::to_string(candidate.plan.budget);
-  plan["program"] = space.programs[candidate.plan.shape.layout.program].path;
+  llvm::json::Object exposed;
   for (const simulate::Part &part : step.exposed)
     exposed[part.name] = part.seconds;
   llvm::json::Array memory;
@@ -228,7 +235,7 @@ static llvm::json::Object toJSON(const Candidate &candidate, const Space &space)
                                         {"messages", rank.messages},
                                         {"peak", rank.sum()},
                                         {"host", rank.host}});
-  return llvm::json::Object{{"plan", std::move(plan)},
+  return llvm::json::Object{{"plan", toJSON(candidate.plan, space)},
                             {"seconds", step.seconds},
                             {"interval", llvm::json::Array{step.lowest, step.highest}},
                             {"fits", candidate.fits},
@@ -282,9 +289,14 @@ llvm::json::Object plan::toJSON(const Found &found) {
                             {"alternatives", std::move(alternatives)},
                             {"commands", std::move(commands)},
                             {"training", describeTraining(found)}};
+  llvm::json::Array refused;
+  for (const auto &[plan, reason] : result.refusedBudgets)
+    refused.push_back(
+        llvm::json::Object{{"plan", ::toJSON(plan, found.space)}, {"reason", reason}});
   if (result.numBudgets)
     object["budgets"] = llvm::json::Object{
         {"tried", int64_t(result.numBudgets)},
+        {"refused", std::move(refused)},
         {"seconds", result.bestBudget ? llvm::json::Value(*result.bestBudget) : nullptr},
         {"lower_bound", result.budgetBound},
         {"gap", getBudgetGap(result)}};
