@@ -269,7 +269,7 @@ ERRORS = {
     "not added up": (replaced(ADDED, r"\1 = aten.alias(\2) : (\4) -> \4"), "aten.alias", ""),
     "reduced in each microbatch": (
         replaced(ADDED, r'%all = dist.all_reduce sum(\2) over @mesh ["dp"] : \4\n    \1 = train.accumulate %all into \3 : \4'),
-        "train.accumulate", "",
+        "dist.all_reduce", "",
     ),
 }  # fmt: skip
 

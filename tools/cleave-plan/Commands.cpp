@@ -118,7 +118,7 @@ static std::string describeRecompute(const Plan &plan, const cost::Cluster &clus
 }
 
 /// Mebibytes, as --overlap-communication has it by itself.
-static constexpr int64_t usualInFlight = 256;
+static constexpr double usualInFlight = 256;
 
 /// Whether parameters are gathered in each microbatch, and layers communicate nothing else. Others'
 /// communications, which kernels wait for, would come behind gathers that are ahead.
@@ -127,11 +127,18 @@ static bool gathersAhead(const Layout &layout, const Source &source) {
          source.facts.experts == 1;
 }
 
-int64_t plan::getMaxInFlight(const Layout &layout, const Source &source) {
+double plan::getMaxInFlight(const Layout &layout, const Source &source) {
   if (!gathersAhead(layout, source))
     return usualInFlight;
-  constexpr double spare = 1.1, mebibyte = 1 << 20;
-  return std::max(usualInFlight, int64_t(std::ceil(spare * source.largestParameter / mebibyte)));
+  // Of small models all would be there at once, and what is saved or recomputed would decide
+  // nothing: two layers are enough to be ahead.
+  constexpr double spare = 1.1, mebibyte = 1 << 20, thousandths = 1000;
+  double layers = 0;
+  for (const auto &[shape, bytes] : source.layerParameters)
+    layers += 2 * bytes / double(source.facts.layers);
+  const double most = std::max(std::min(usualInFlight, layers / mebibyte),
+                               spare * source.largestParameter / mebibyte);
+  return std::ceil(thousandths * most) / thousandths;
 }
 
 /// Gathers of parameters start before gradients are scattered.
@@ -139,8 +146,8 @@ static std::string describeOverlap(const Layout &layout, const Source &source) {
   if (!gathersAhead(layout, source))
     return "";
   std::string options = "arguments-ahead=true";
-  if (int64_t most = getMaxInFlight(layout, source); most > usualInFlight)
-    options += llvm::formatv(" max-in-flight-mb={0}", most);
+  if (double most = getMaxInFlight(layout, source); most != usualInFlight)
+    options += llvm::formatv(" max-in-flight-mb={0}", llvm::format("%.12g", most));
   return options;
 }
 

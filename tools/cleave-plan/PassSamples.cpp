@@ -342,7 +342,7 @@ StageSamples PassRunner::describeSamples(const Layout &layout, std::vector<Sampl
   bool isApart = layout.sharding == Sharding::Fsdp &&
                  (layout.context > 1 || space.programs[layout.program].experts > 1);
   constexpr double mebibyte = 1 << 20;
-  const double inFlight = mebibyte * double(getMaxInFlight(layout, sources[layout.program]));
+  const double inFlight = mebibyte * getMaxInFlight(layout, sources[layout.program]);
   for (auto &[cuts, work, any] : works) {
     for (simulate::ProgramWork *each : {&work, any ? &*any : nullptr}) {
       if (each && layout.dataInside)
