@@ -128,7 +128,7 @@ static bool gathersAhead(const Layout &layout, const Source &source) {
 }
 
 double plan::getMaxInFlight(const Layout &layout, const Source &source) {
-  if (!gathersAhead(layout, source))
+  if (!gathersAhead(layout, source) || source.layerParameters.empty())
     return usualInFlight;
   // Of small models all would be there at once, and what is saved or recomputed would decide
   // nothing: two layers are enough to be ahead.

@@ -23,7 +23,7 @@ bool hasPlacements(const Layout &layout);
 std::vector<PassCall> listPlacing(const Layout &layout, llvm::StringRef placements);
 /// Mebibytes that communications may have brought at a time before they are used. Where parameters
 /// are gathered in each microbatch, the largest of a layer is among them, beside what is small, and
-/// no more than two layers' if these take less.
+/// no more than two layers' if there are layers that take less.
 double getMaxInFlight(const Layout &layout, const Source &source);
 /// From there to stages, buckets and overlapped communication. Only a budget depends on the
 /// schedule and the cluster. `isForAny`: FSDP once per step is as for a budget.
