@@ -1,9 +1,10 @@
 """Exports models of installed libraries, runs them, and writes docs/models.md, a row for each.
 
-    python test/e2e/model_table.py --out docs/models.md [--models BartForCausalLM,T5Small]
+    python test/e2e/model_table.py --out docs/models.md [--models BartForCausalLM,T5Small] [--columns "cleave-plan,1F1B"]
 
-Rows that the page has stay, but for those of --models: delete the page to run all of them. A column is a function
-of a model that returns what its cell says, or raises a refusal with the reason.
+Rows that the page has stay, but for those of --models: delete the page to run all of them. With --columns the other
+cells of a row stay, too. A column is a function of a model that returns what its cell says, or raises a refusal with
+the reason.
 """
 
 import argparse
@@ -28,6 +29,7 @@ import cleave_path  # noqa: E402,F401
 import derived_plans  # noqa: E402
 import documented  # noqa: E402
 import float64  # noqa: E402
+import found_plans  # noqa: E402
 import hugging_face  # noqa: E402
 import matrix_models  # noqa: E402
 import other_models  # noqa: E402
@@ -279,6 +281,22 @@ def tensor_parallel(subject):
     return subject.training.plan
 
 
+def planned(subject):
+    """A cell: what cleave-plan finds for two devices, carried out and trained by the commands that it says."""
+    worst, absent = 0.0, []
+    for fixed in found_plans.FIXED:
+        words = fixed.format(2)
+        result = found_plans.train(subject.tools, subject.training, subject.folder / "plan", 2, words)
+        if result is None:
+            absent.append(words)
+            continue
+        distance, where = result
+        if not distance <= subject.training.bound:
+            raise Differs(f"**differs**: {words}: {where} by {distance:.1e}")
+        worst = max(worst, distance)
+    return (f"{worst:.0e}" if worst else "0") + (f" without {'; '.join(absent)}" if absent else "")
+
+
 PLACED = ("annotate-placements", "propagate-placements", "partition")
 ONE_F_ONE_B = ("sync-gradients", "outline-stages", "build-schedule", "insert-p2p", "verify-schedule")
 ZERO_BUBBLE = ("outline-stages", "split-backward", "build-schedule", "insert-p2p", "verify-schedule")
@@ -298,7 +316,12 @@ COLUMNS = {
         "split", recipe("partition-joint", "split-backward"), "--weight-gradients=deferred"
     ),
     "compiled, planned": compared("compiled", recipe("fuse-kernels", "compile-kernels", "lower-to-exec")),
+    "cleave-plan": planned,
 }  # fmt: skip
+
+
+# What the others need.
+FIRST = ("exported", "compared in")
 
 
 def reason_of(error):
@@ -358,15 +381,19 @@ def row(make, name, tools, columns=COLUMNS):
     return cells + [""] * (len(columns) - len(cells))
 
 
-def read(page):
-    """The rows that a page has, by list and model."""
-    rows, title = {}, None
+def read(page, may_lack=()):
+    """The whole rows that a page has, by list and model. Columns that the page `may_lack` are empty there."""
+    rows, title, columns = {}, None, []
     for line in page.read_text().splitlines() if page.exists() else ():
         if line.startswith("## "):
             title = line.removeprefix("## ")
-        elif line.startswith("| ") and title and not line.startswith(("| model |", "| --- |")):
+        elif line.startswith("| ") and title and not line.startswith("| --- |"):
             name, *cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-            rows[title, name] = cells
+            if name == "model":
+                columns = cells
+            elif not COLUMNS.keys() - {*columns, *may_lack}:
+                cells = dict(zip(columns, cells))
+                rows[title, name] = [cells.get(each, "") for each in COLUMNS]
     return rows
 
 
@@ -393,6 +420,8 @@ training step with its optimizer.
   with 2 stages, [split-backward.md](split-backward.md), and compiled kernels in planned memory
   ([executable.md](executable.md)). Tensor parallelism needs layers that are known by their names
   (`test/e2e/derived_plans.py`)
+- *cleave-plan*: the same of what [`cleave-plan`](planner.md) finds for 2 A100s: the fastest plan, and the fastest with FSDP,
+  with ZeRO-1 and recomputation, with `tp`, with `cp` and with 2 stages; *without* names those of which its space has none
 """
 
 
@@ -428,19 +457,26 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=TESTS.parent / "build")
     parser.add_argument("--out", type=pathlib.Path, required=True, metavar="FILE")
     parser.add_argument("--models", metavar="NAME,...", help="run these, with or without a row on the page")
+    parser.add_argument("--columns", metavar="TITLE;...", help="of rows on the page run these alone")
     options = parser.parse_args()
+    again = options.columns.split(";") if options.columns else []
+    if unknown := sorted(set(again) - COLUMNS.keys()):
+        parser.error(f"no column is called {unknown[0]}")
     wanted = options.models.split(",") if options.models else ()
     known = {name for models in LISTS.values() for name in models.MODELS}
     if unknown := sorted(set(wanted) - known):
         parser.error(f"no model is called {unknown[0]}")
     torch.set_num_threads(1)
-    rows = {key: cells for key, cells in read(options.out).items() if len(cells) == len(COLUMNS)}
+    rows = read(options.out, may_lack=again)
     tools = Tools(options.build, LIMIT)
     for title, models in LISTS.items():
         for name in models.MODELS:
-            if name in wanted if wanted else (title, name) not in rows:
+            known_row = rows.get((title, name))
+            if name in wanted if wanted else known_row is None or again:
                 start = time.monotonic()
-                rows[title, name] = row(models.make, name, tools)
+                chosen = [each for each in COLUMNS if known_row is None or not again or each in (*FIRST, *again)]
+                cells = dict(zip(chosen, row(models.make, name, tools, {each: COLUMNS[each] for each in chosen})))
+                rows[title, name] = [cells.get(each, known_row[i] if known_row else "") for i, each in enumerate(COLUMNS)]
                 print(name, *rows[title, name], f"{time.monotonic() - start:.0f} s", sep=" | ", flush=True)
                 write(options.out, rows)
 

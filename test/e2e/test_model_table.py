@@ -19,8 +19,8 @@ import torchtitan_models
 from matrix_runs import Tools, difference
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "models.md"
-ROWS = {key: cells for key, cells in model_table.read(PAGE).items() if len(cells) == len(model_table.COLUMNS)}
-FIRST = ("exported", "compared in")  # what the others need
+ROWS = model_table.read(PAGE)
+FIRST = model_table.FIRST
 COMPARED = [title for title in model_table.COLUMNS if title not in FIRST]
 
 

@@ -9,6 +9,12 @@
 using namespace cleave;
 using namespace cleave::plan;
 
+/// A path as the value of a pass's option, which ends at a space.
+static std::string asValue(llvm::StringRef path) {
+  return path.find_first_of(" \t'\"{}") == llvm::StringRef::npos ? path.str()
+                                                                 : "{" + path.str() + "}";
+}
+
 bool plan::hasPlacements(const Layout &layout) {
   return layout.numParts() > 1;
 }
@@ -54,7 +60,8 @@ llvm::json::Object plan::makePlacements(const Layout &layout, const Source &sour
   if (layout.tensor > 1)
     for (const TensorRule &rule : source.rules) {
       bool isSequence = rule.style == "sequence";
-      if (isSequence && !layout.sequence)
+      // A head with few classes, say, is whole on each rank.
+      if ((isSequence && !layout.sequence) || rule.size % layout.tensor)
         continue;
       llvm::json::Object entry{{"modules", rule.modules}, {"style", rule.style}, {"axis", "tp"}};
       if (isSequence)
@@ -86,7 +93,7 @@ std::vector<PassCall> plan::listPlacing(const Layout &layout, llvm::StringRef pl
   if (layout.context > 1)
     passes.push_back({"sequence-major", "batch-shards=" + std::to_string(layout.data)});
   if (hasPlacements(layout)) {
-    passes.push_back({"annotate-placements", "plan=" + placements.str()});
+    passes.push_back({"annotate-placements", "plan=" + asValue(placements)});
     passes.push_back({"propagate-placements", ""});
     passes.push_back({"partition", ""});
   }
@@ -109,7 +116,7 @@ static std::string describeRecompute(const Plan &plan, const cost::Cluster &clus
     break;
   }
   std::string budget = llvm::formatv("policy=budget memory={0} microbatches={1} cluster={2}",
-                                     plan.budget, microbatches, cluster.file);
+                                     plan.budget, microbatches, asValue(cluster.file));
   if (plan.shape.layout.pipeline > 1)
     budget += llvm::formatv(" schedule={0} ranks={1}", plan.schedule, plan.shape.layout.pipeline);
   if (plan.offloads)

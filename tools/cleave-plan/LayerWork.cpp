@@ -76,6 +76,13 @@ public:
           if (std::optional<Place> from = find(operand.getDefiningOp());
               from && from->isForward == place->isForward && from->layer != place->layer)
             taken[place->isForward][place->layer].insert(operand);
+    if (division != Division::All)
+      findParts();
+  }
+
+  bool takesOneValue() const {
+    return llvm::all_of(llvm::drop_begin(taken[true]),
+                        [](const auto &values) { return values.size() == 1; });
   }
 
   /// How many ranks an axis has does not matter here: the bytes are those of the whole value.
@@ -98,8 +105,11 @@ public:
     return std::nullopt;
   }
 
-  Pass build(unsigned layer, bool isForward, const llvm::DenseMap<Operation *, AxisWork> &works) {
+  /// `shared` gets what may be another layer's.
+  Pass build(unsigned layer, bool isForward, const llvm::DenseMap<Operation *, AxisWork> &works,
+             std::vector<cost::OpWork> &shared) {
     Pass pass;
+    llvm::SmallVector<Operation *> ops;
     llvm::DenseMap<Operation *, unsigned> numbers;
     pass.isStart = layer == (isForward ? 0 : numLayers - 1);
     bool isEnd = layer == (isForward ? numLayers - 1 : 0);
@@ -112,6 +122,7 @@ public:
       if (!place || place->layer != layer || place->isForward != isForward)
         continue;
       numbers[&op] = unsigned(pass.ops.size());
+      ops.push_back(&op);
       Op &entry = pass.ops.emplace_back();
       // Along the batch's axis ops with forms are divided as others are.
       entry.isWhole = division != Division::None || placement::getForms(op.getName()).empty();
@@ -136,6 +147,8 @@ public:
     for (Op &op : llvm::reverse(pass.ops))
       for (unsigned operand : op.operands)
         pass.ops[operand].isNeeded |= op.isNeeded;
+    if (!isForward)
+      moveOut(pass, layer, ops, shared);
     findStops(pass);
     return pass;
   }
@@ -151,6 +164,41 @@ private:
       return std::nullopt;
     return Place{found->second, graph.isForward(op)};
   }
+  /// Parts of gradients of weights that another layer uses, too, or that take its values, run in
+  /// the one or in the other, where fewer bytes cross: that depends on how the batch is divided.
+  void moveOut(Pass &pass, unsigned layer, ArrayRef<Operation *> ops,
+               std::vector<cost::OpWork> &shared) const {
+    const Value input = getOnly(layer, /*isForward=*/true);
+    for (auto [op, entry] : llvm::zip_equal(ops, pass.ops)) {
+      auto part = parts.find(op);
+      if (part == parts.end() || !entry.work || entry.axis != Axis::None)
+        continue;
+      const bool takesOthers = llvm::any_of(op->getOperands(), [&](Value operand) {
+        std::optional<Place> place = find(operand.getDefiningOp());
+        return place && place->layer != layer && operand != input && !graph.isTangent(operand);
+      });
+      if (takesOthers || part->second != layer) {
+        shared.push_back(*entry.work);
+        entry.work.reset();
+      }
+    }
+  }
+  /// Ops that compute a part of one gradient of a weight, and nothing else, with the last layer
+  /// that takes it.
+  void findParts() {
+    for (Operation &op : llvm::reverse(microbatch.front().without_terminator())) {
+      std::optional<Place> place = find(&op);
+      if (!place || !graph.isTangent(&op) || !op.hasOneUse())
+        continue;
+      Operation *user = *op.user_begin();
+      if (user->hasTrait<OpTrait::IsTerminator>() || isa<train::AccumulateOp>(user))
+        parts[&op] = place->layer;
+      else if (auto known = parts.find(user);
+               known != parts.end() &&
+               llvm::all_of(user->getOperands(), [&](Value each) { return graph.isTangent(each); }))
+        parts[&op] = known->second;
+    }
+  }
   /// The value that a layer takes from others, if there is one only.
   Value getOnly(unsigned layer, bool isForward) const {
     const llvm::SetVector<Value> &values = taken[isForward][layer];
@@ -164,6 +212,7 @@ private:
   unsigned numLayers;
   /// By pass and layer: what other layers make for it.
   std::vector<llvm::SetVector<Value>> taken[2];
+  llvm::DenseMap<Operation *, unsigned> parts;
 };
 
 void LayerWork::findStops(Pass &pass) {
@@ -230,9 +279,10 @@ FailureOr<LayerWork> LayerWork::create(func::FuncOp microbatch, Division divisio
     if (std::optional<AxisWork> work = Builder::describe(op))
       works[op] = *work;
   Builder builder(microbatch, division, *graph, *map, unsigned(modules.size()) + 1);
+  layers.takesOneValue = builder.takesOneValue();
   for (unsigned layer : chosen) {
-    layers.forward.push_back(builder.build(layer, /*isForward=*/true, works));
-    layers.backward.push_back(builder.build(layer, /*isForward=*/false, works));
+    layers.forward.push_back(builder.build(layer, /*isForward=*/true, works, layers.shared));
+    layers.backward.push_back(builder.build(layer, /*isForward=*/false, works, layers.shared));
   }
   // A program whose batch is not divided may have copies that others have not.
   if (division == Division::All)

@@ -65,6 +65,8 @@ public:
                                          int64_t parts, bool isStream) const;
   /// As LayerCurves has it, of all that `parts` ranks divide.
   double getPassedBytes() const { return double(passedBytes); }
+  /// Whether each layer but the first takes one value from others in the forward.
+  bool passesOneValue() const { return takesOneValue; }
 
 private:
   struct Op {
@@ -110,6 +112,7 @@ private:
   std::vector<cost::OpWork> shared;
   std::vector<LayerRecomputation> recomputation;
   int64_t passedBytes = 0;
+  bool takesOneValue = false;
 };
 
 } // namespace cleave::plan

@@ -151,10 +151,10 @@ PassRunner::recompute(const Layout &layout, Recompute recompute, Division divisi
 
 /// By layer, where `parts` more ranks divide each op and what is kept. Where two layers are in a
 /// stage, one more takes what both take more than one; what one by itself takes beyond that is
-/// shared. What ranks of a batch keep of a loss does not follow from the whole batch: there the
-/// least of all kinds counts for each layer.
+/// shared. What ranks of a batch keep of a loss does not follow from the whole batch: unless it is
+/// the layout's own work, the least of all kinds counts for each layer.
 LayerTimes::Recomputed PassRunner::timeRecomputed(unsigned program, const RecomputedWork &work,
-                                                  int64_t parts) const {
+                                                  int64_t parts, bool isOwn) const {
   struct Sample {
     KernelTime backward;
     double saved = 0;
@@ -190,7 +190,7 @@ LayerTimes::Recomputed PassRunner::timeRecomputed(unsigned program, const Recomp
   LayerTimes::Recomputed times;
   const Layers &known = *layers[program];
   for (int64_t layer = 0; layer < known.size(); ++layer) {
-    const Sample &one = parts > 1 ? least : found[samples.single.at(known.getClass(layer))];
+    const Sample &one = isOwn ? found[samples.single.at(known.getClass(layer))] : least;
     times.backward.push_back({std::max(one.backward.device - shared.backward.device, 0.0),
                               std::max(one.backward.host - shared.backward.host, 0.0)});
     times.savedBytes.push_back(std::max(one.saved - shared.saved, 0.0));
@@ -230,7 +230,8 @@ llvm::Expected<LayerTimes> PassRunner::partition(const Layout &layout) {
     if (!hasStageSamples(layout.program))
       for (Recompute each : allRecomputes)
         if (auto found = recompute(key, each, Division::All))
-          known->recomputed[size_t(each)] = timeRecomputed(layout.program, *found, /*parts=*/1);
+          known->recomputed[size_t(each)] =
+              timeRecomputed(layout.program, *found, /*parts=*/1, /*isOwn=*/true);
   }
   LayerTimes times = timeLayers(layout.program, known->work, layout, /*parts=*/1);
   times.recomputed = known->recomputed;
@@ -240,6 +241,8 @@ llvm::Expected<LayerTimes> PassRunner::partition(const Layout &layout) {
 std::pair<Layout, int64_t> PassRunner::getUndivided(const Layout &layout) const {
   Layout whole = getPlacedPart(layout);
   whole.sharding = Sharding::Replicated;
+  if (!isLikeUndivided(layout))
+    return {whole, 1};
   whole.data = 1;
   const ProgramFacts &facts = space.programs[layout.program];
   int64_t times = 1;
@@ -268,10 +271,13 @@ bool PassRunner::exchangesAlike(const Layout &layout) const {
                        [](const ExpertRule &rule) { return rule.hasRows; });
 }
 
+bool PassRunner::hasOneExample(const Layout &layout) const {
+  return layout.data * layout.experts == sources[layout.program].facts.batch;
+}
+
 bool PassRunner::isLikeUndivided(const Layout &layout) const {
-  // Of one example a rank copies may be none that are some of several.
   return exchangesAlike(layout) &&
-         layout.data * layout.experts != sources[layout.program].facts.batch;
+         !(hasOneExample(layout) && sources[layout.program].mergesExamples);
 }
 
 std::optional<LayerTimes> PassRunner::timeUndivided(const Layout &layout) {
@@ -298,14 +304,18 @@ std::optional<LayerTimes> PassRunner::timeUndivided(const Layout &layout) {
 
 /// FSDP keeps and recomputes as much between the first layer and the last, and gathers beside.
 LayerTimes::Recomputed PassRunner::recomputeUndivided(const Layout &layout, Recompute recompute) {
-  if (!exchangesAlike(layout))
+  // Of several values that cross it depends on their bytes which layer keeps what.
+  if (!exchangesAlike(layout) || !globals[layout.program].passesOneValue())
     return {};
   Undivided &known = findUndivided(layout);
   std::optional<std::optional<RecomputedWork>> &work = known.recomputed[size_t(recompute)];
   if (!work)
     work = this->recompute(known.layout, recompute, Division::ExceptBatch);
-  return *work ? timeRecomputed(layout.program, **work, getUndivided(layout).second)
-               : LayerTimes::Recomputed();
+  if (!*work)
+    return {};
+  const int64_t parts = getUndivided(layout).second;
+  return timeRecomputed(layout.program, **work, parts,
+                        /*isOwn=*/parts == 1 && known.layout.data == 1);
 }
 
 /// What ranks of a batch keep of a loss does not follow from the whole batch: of the layers that
@@ -355,7 +365,7 @@ const LayerCurves &PassRunner::drawCurves(const Layout &layout, const LayerWork 
 LayerCurves PassRunner::drawCurves(const Layout &layout) {
   if (auto own = findPartitioned(layout); own != partitioned.end())
     return drawCurves(layout, own->work, /*parts=*/1, own->curves);
-  if (!timeUndivided(layout))
+  if (!globals[layout.program].passesOneValue() || !timeUndivided(layout))
     return {};
   Undivided &known = findUndivided(layout);
   return drawCurves(layout, **known.work, getUndivided(layout).second, known.curves);

@@ -444,10 +444,11 @@ const StageSamples *PassRunner::sampleGathering(const Shape &shape) {
 
 const StageSamples *PassRunner::sampleUndivided(const Shape &shape, bool isAny) {
   auto [from, parts] = getUndivided(shape.layout);
-  if (parts == 1 || !exchangesAlike(shape.layout))
+  if (!exchangesAlike(shape.layout) || (parts == 1 && from.data == 1))
     return isAny ? sampleAny(shape) : sampleStages(shape);
-  if (!isLikeUndivided(shape.layout)) {
-    from = shape.layout;
+  // Of one example a rank copies may be none that are some of several.
+  if (hasOneExample(shape.layout)) {
+    from = getPlacedPart(shape.layout);
     from.sharding = Sharding::Replicated;
     parts = 1;
   }

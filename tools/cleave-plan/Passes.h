@@ -132,12 +132,13 @@ private:
   };
   std::optional<RecomputedWork> recompute(const Layout &layout, Recompute recompute,
                                           Division division);
-  LayerTimes::Recomputed timeRecomputed(unsigned program, const RecomputedWork &work,
-                                        int64_t parts) const;
+  LayerTimes::Recomputed timeRecomputed(unsigned program, const RecomputedWork &work, int64_t parts,
+                                        bool isOwn) const;
   /// What curves of a program depend on: how many ranks divide it, how far those of a group are
   /// apart, and how many gather parameters in each microbatch.
   using CurveKey = std::tuple<int64_t, int64_t, int64_t>;
-  /// Of a layout whose batch is not divided, as far as it was looked at; none where a pass refused.
+  /// Of a layout whose batch is not divided, or of one with an example on each rank, as far as it
+  /// was looked at; none where a pass refused.
   struct Undivided {
     Layout layout;
     std::optional<std::optional<LayerWork>> work;
@@ -145,11 +146,13 @@ private:
     std::map<CurveKey, LayerCurves> curves;
   };
   /// The layout whose batch is not divided, of the export with the largest batch, and among how
-  /// many ranks its work is divided to be that of `layout`: a smaller batch is a part of it.
+  /// many ranks its work is divided to be that of `layout`: a smaller batch is a part of it. Where
+  /// ranks with one example do otherwise it is the layout itself, with replicated parameters.
   std::pair<Layout, int64_t> getUndivided(const Layout &layout) const;
   Undivided &findUndivided(const Layout &layout);
-  /// Whether what the program of the layout whose batch is not divided does is done in parts by the
-  /// layout's ranks, stages and copies included.
+  bool hasOneExample(const Layout &layout) const;
+  /// Whether kernels of the layout's ranks do parts of what those of the layout whose batch is not
+  /// divided do.
   bool isLikeUndivided(const Layout &layout) const;
   /// Whether experts work alike, however many ranks have the same ones.
   bool exchangesAlike(const Layout &layout) const;

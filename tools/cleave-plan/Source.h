@@ -19,6 +19,8 @@ namespace cleave::plan {
 struct TensorRule {
   std::string modules; ///< a pattern of docs/plans.md
   std::string style;   ///< colwise, rowwise, sequence
+  /// What divides all dimensions that it shards; 0 if it shards none.
+  int64_t size = 0;
 };
 
 /// Modules whose experts ranks may share: their parameters are stacked by expert.
@@ -29,12 +31,10 @@ struct ExpertRule {
   bool hasRows = false;
 };
 
-/// Parameters with the same shape whose names differ in the number of their layer only.
+/// Parameters with the same shape whose names differ in the number of their layer only, or one.
 struct ParameterGroup {
   std::string pattern; ///< of docs/plans.md
   llvm::SmallVector<int64_t> shape;
-  /// Optimizer states of their shape, which can be sharded as they are.
-  bool hasStates = false;
   bool isOfExperts = false;
 };
 
@@ -57,6 +57,9 @@ struct Source {
   ProgramBytes bytes;
   /// Parameters of layers by shape, but for experts, and experts: the bytes of all of them.
   std::map<llvm::SmallVector<int64_t>, double> layerParameters, layerExperts;
+  /// Whether examples are merged with another dimension, as of a product in batches by example and
+  /// head: ranks with one each divide that dimension, others have to gather it first.
+  bool mergesExamples = false;
   /// Bytes of the largest one that is none of an expert's.
   double largestParameter = 0;
 };

@@ -46,14 +46,26 @@ public:
   }
 
 private:
-  void add(StringRef parameter, StringRef style) {
+  void add(StringRef parameter, StringRef style, int64_t size = 0) {
     std::string modules = getModules(parameter, layers);
     auto found =
         llvm::find_if(rules, [&](const TensorRule &rule) { return rule.modules == modules; });
-    if (found == rules.end())
-      rules.push_back({modules, style.str()});
-    else if (found->style != style)
+    if (found == rules.end()) {
+      rules.push_back({modules, style.str(), size});
+      return;
+    }
+    found->size = std::gcd(found->size, size);
+    if (found->style != style)
       conflicts |= style != "sequence" && found->style != "sequence";
+  }
+
+  /// Of a product with a parameter, the dimension that is summed, or that makes columns.
+  static int64_t getSize(Operation *op, Value matrix, bool isSummed) {
+    auto weight = cast<RankedTensorType>(matrix.getType());
+    if (isa<aten::ConvolutionOp>(op)) // [columns, summed, ...]
+      return weight.getDimSize(isSummed ? 1 : 0);
+    const int64_t columns = cast<RankedTensorType>(op->getResult(0).getType()).getShape().back();
+    return isSummed && columns > 0 ? weight.getNumElements() / columns : columns;
   }
 
   /// Convolutions in groups, such as depthwise ones: their weights cannot be cut.
@@ -64,6 +76,7 @@ private:
 
   void visit(Operation *op) {
     StringRef matrix, vector;
+    Value weight;
     bool takesValues = false, takesSplit = false, takesComputed = false;
     unsigned numParameters = 0;
     for (Value operand : op->getOperands()) {
@@ -71,7 +84,9 @@ private:
       auto parameter = parameters.find(operand);
       if (parameter != parameters.end()) {
         ++numParameters;
-        (type && type.getRank() > 1 ? matrix : vector) = parameter->second;
+        const bool isMatrix = type && type.getRank() > 1;
+        (isMatrix ? matrix : vector) = parameter->second;
+        weight = isMatrix ? operand : weight;
         continue;
       }
       takesValues |= bool(type);
@@ -90,11 +105,11 @@ private:
     } else if (!matrix.empty() && aten::describeWork(op).kind == cost::OpWork::Product) {
       isSplit = !takesSplit;
       if (!embeddings.contains(matrix))
-        add(matrix, takesSplit ? "rowwise" : "colwise");
+        add(matrix, takesSplit ? "rowwise" : "colwise", getSize(op, weight, takesSplit));
     } else if (!matrix.empty() && isa<aten::EmbeddingOp>(op)) {
       isSplit = false;
       if (takesComputed) {
-        add(matrix, "rowwise");
+        add(matrix, "rowwise", cast<RankedTensorType>(weight.getType()).getDimSize(0));
         embeddings.insert(matrix);
       }
     } else if (!vector.empty() && !takesSplit) {

@@ -1,0 +1,43 @@
+"""cleave-plan on models that Cleave did not write: what it finds for four devices trains as one rank does. These are models
+of which a bound was wrong, or a plan refused; docs/models.md has all models on two devices."""
+
+import found_plans
+import hugging_face
+import model_table
+import other_models
+import pytest
+import timm_models
+import torch
+from combinations_cover import part_of_today
+from matrix_runs import Tools
+
+CASES = [
+    # Products in batches by example and head, which ranks with one example each need not gather.
+    (hugging_face, "GPTNeoForCausalLM", "dp=2,tp=2,parameters=fsdp"),
+    (hugging_face, "GPTNeoForCausalLM", "dp=2,tp=2,sequence=yes,parameters=zero1"),
+    # Decoders that take an encoder's values: which layer has a part of a weight's gradient depends on bytes.
+    (hugging_face, "T5Small", "dp=2,cp=2,parameters=fsdp,recompute=full"),
+    # No layers.
+    (hugging_face, "AlbertForMaskedLM", "dp=2,tp=2,parameters=fsdp"),
+    # A head with five classes; parameters of one name in stages of several widths; branches that cross stages.
+    (timm_models, "vit_base_patch16_siglip_256", "dp=2,tp=2"),
+    (other_models, "coatnet_nano_rw_224", "dp=2,pp=2,parameters=zero1,recompute=cheap"),
+    (other_models, "hrnet_w18_small", "dp=2,pp=2,recompute=cheap"),
+]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("models,name,fixed", part_of_today(CASES), ids=lambda value: value if isinstance(value, str) else value.__name__)
+def test_plans_of_other_models(build_dir, tmp_path, models, name, fixed):
+    subject = model_table.Subject(models.make, name, tmp_path, Tools(build_dir, model_table.LIMIT))
+    model_table.train_on_one_rank(subject)
+    folder = tmp_path / "a plan"  # commands quote their paths
+    distance, where = found_plans.train(subject.tools, subject.training, folder, 4, fixed)
+    assert distance <= subject.training.bound, where
