@@ -225,10 +225,11 @@ MaybeStrides StrideInference::get(Value value) {
 
 MaybeStrides StrideInference::infer(Value value) {
   Operation *op = value.getDefiningOp();
-  // A copy has the strides of what it copies, on either side.
-  bool isOnHost = isa<dist::HostType>(value.getType());
+  // A copy has the strides of what it copies, on either side, and what is awaited those that it has
+  // once it is there.
+  bool isHeld = isa<dist::HostType, dist::FutureType>(value.getType());
   auto type =
-      dyn_cast<RankedTensorType>(isOnHost ? dist::valueTypeOf(value.getType()) : value.getType());
+      dyn_cast<RankedTensorType>(isHeld ? dist::valueTypeOf(value.getType()) : value.getType());
   if (!type || !type.hasStaticShape())
     return std::nullopt;
   ArrayRef<int64_t> shape = type.getShape();
@@ -241,6 +242,8 @@ MaybeStrides StrideInference::infer(Value value) {
     return std::nullopt;
   if (!op || op->getNumOperands() == 0 || isAlwaysContiguous(op) || isReceived(op))
     return contiguous(shape);
+  if (isa<dist::WaitOp>(op))
+    return known.lookup(op->getOperand(0));
   if (isa<FlashAttentionForCpuOp, FlashAttentionForCpuBackwardOp>(op) && shape.size() == 4) {
     // Made as B x L x H x E and transposed.
     Strides strides = contiguous({shape[0], shape[2], shape[1], shape[3]});

@@ -217,8 +217,8 @@ private:
   Meaning isZero(const Meaning &difference);
   const Term *asOp(const Meaning &meaning) const;
   std::optional<Index> placeWhere(const Meaning &difference, const Meaning &meaning);
-  bool unmarkedWhere(const Meaning &difference, const Meaning &mark,
-                     llvm::SmallVectorImpl<Guard> &guards);
+  std::optional<Meaning> whereUnmarked(const Meaning &difference, const Meaning &mark,
+                                       const Meaning &meaning);
   void limit(const Meaning &meaning, const Meaning &mark, int64_t &low, int64_t &high);
   std::optional<Meaning> names(const Meaning &indices, const Index &place, int64_t rows,
                                std::optional<Filled> &filled);

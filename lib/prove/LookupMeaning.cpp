@@ -80,14 +80,14 @@ Core cleave::prove::functionOf(StringRef name, Type element) {
 // Which row an index names
 //===----------------------------------------------------------------------===//
 
-/// `named`, which says whether the row at `place` is named, with nothing at one of the rows.
-static Meaning exceptRow(Terms &terms, const Meaning &named, const Index &place, int64_t row,
-                         int64_t rows) {
-  if (row < 0 || row >= rows)
+/// `named` with nothing where `place`, which lies between these, is `number`.
+static Meaning exceptAt(Terms &terms, const Meaning &named, const Index &place, int64_t number,
+                        int64_t least, int64_t end) {
+  if (number < least || number >= end)
     return named;
   Meaning kept;
   for (const Summand &summand : named)
-    for (auto [low, high] : {std::pair<int64_t, int64_t>(0, row), {row + 1, rows}}) {
+    for (auto [low, high] : {std::pair(least, number), {number + 1, end}}) {
       if (low == high)
         continue;
       Summand part = summand;
@@ -127,37 +127,46 @@ std::optional<Index> Evaluator::placeWhere(const Meaning &difference, const Mean
   return std::nullopt;
 }
 
-/// That the mark does not hold, where `difference` is 0, as conditions on places. Nothing if it
-/// cannot be said so.
-bool Evaluator::unmarkedWhere(const Meaning &difference, const Meaning &mark,
-                              SmallVectorImpl<Guard> &guards) {
+/// `meaning` where the mark does not hold, at places where `difference` is 0: then that is a
+/// condition on places. Nothing if it cannot be said so.
+std::optional<Meaning> Evaluator::whereUnmarked(const Meaning &difference, const Meaning &mark,
+                                                const Meaning &meaning) {
   const Term *term = asOp(mark);
   if (!term)
-    return false;
+    return std::nullopt;
   Core core = term->core;
   std::vector<Meaning> operands = terms.getOperands(mark[0].reference);
   switch (core.tag) {
-  case Core::Tag::Or:
-    return operands.size() == 2 && unmarkedWhere(difference, operands[0], guards) &&
-           unmarkedWhere(difference, operands[1], guards);
+  case Core::Tag::Or: {
+    Meaning kept = meaning;
+    for (const Meaning &operand : operands) {
+      std::optional<Meaning> some = whereUnmarked(difference, operand, kept);
+      if (!some)
+        return std::nullopt;
+      kept = std::move(*some);
+    }
+    return kept;
+  }
   case Core::Tag::Less:
   case Core::Tag::AtLeast:
   case Core::Tag::Equal: {
     std::optional<Index> place = placeWhere(difference, operands[0]);
     if (!place)
-      return false;
+      return std::nullopt;
+    if (terms.breaks(Lemma::MarkSaysWhere))
+      return meaning;
     if (core.tag == Core::Tag::Equal) {
       auto [least, greatest] = terms.variables.getRange(*place);
-      return core.number < least || core.number > greatest;
+      return exceptAt(terms, meaning, *place, core.number, least, greatest + 1);
     }
-    if (terms.breaks(Lemma::MarkSaysWhere))
-      return true;
-    guards.push_back(core.tag == Core::Tag::Less ? Guard{*place, core.number, kFar}
-                                                 : Guard{*place, -kFar, core.number});
-    return true;
+    Meaning kept = meaning;
+    for (Summand &summand : kept)
+      summand.guards.push_back(core.tag == Core::Tag::Less ? Guard{*place, core.number, kFar}
+                                                           : Guard{*place, -kFar, core.number});
+    return terms.normalize(std::move(kept));
   }
   default:
-    return false;
+    return std::nullopt;
   }
 }
 
@@ -191,18 +200,17 @@ std::optional<Meaning> Evaluator::names(const Meaning &indices, const Index &pla
   if (term && term->core.tag == Core::Tag::Fill) {
     int64_t number = term->core.number;
     std::vector<Meaning> operands = terms.getOperands(indices[0].reference);
-    SmallVector<Guard> guards;
     Meaning difference = differenceTo(operands[0]);
     // What is not marked is a row.
     int64_t low = -1, high = rows + 1;
     limit(operands[0], operands[1], low, high);
     bool isRow = (low >= 0 && high <= rows) || terms.breaks(Lemma::MarkLimits);
-    if (isRow && unmarkedWhere(difference, operands[1], guards)) {
+    std::optional<Meaning> cases;
+    if (isRow)
+      cases = whereUnmarked(difference, operands[1], isZero(difference));
+    if (cases) {
       filled = Filled{number, operands[1]};
-      Meaning cases = isZero(difference);
-      for (Summand &summand : cases)
-        llvm::append_range(summand.guards, guards);
-      return terms.normalize(std::move(cases));
+      return cases;
     }
   }
   if (std::optional<Index> known = terms.asPosition(indices)) {
@@ -292,8 +300,9 @@ std::optional<Tensor> Evaluator::lookUp(Operation *op, ArrayRef<const Tensor *> 
       fails = !named || (filled && (filled->number != padding || padding >= rows));
       if (fails)
         return Meaning();
-      Meaning kept =
-          terms.breaks(Lemma::PaddingRow) ? *named : exceptRow(terms, *named, place, padding, rows);
+      Meaning kept = terms.breaks(Lemma::PaddingRow)
+                         ? *named
+                         : exceptAt(terms, *named, place, padding, 0, rows);
       Meaning sum = whereNamed(std::move(kept), meanings[0], element);
       // Tokens that the rule does not cut are summed as well.
       SmallVector<Var> tokens;
@@ -326,15 +335,14 @@ std::optional<Tensor> Evaluator::zeroWhereMarked(Operation *op, ArrayRef<const T
             continue;
           Core core = inner->core;
           Meaning operand = terms.getOperands(factor[0].reference)[0];
-          SmallVector<Guard> guards;
           if (core.tag == Core::Tag::Marked &&
               (terms.areEqual(operand, meanings[1]) || terms.breaks(Lemma::ZeroWhereMarked))) {
             isGone = true;
-          } else if (core.tag == Core::Tag::IsZero && unmarkedWhere(operand, meanings[1], guards)) {
-            Summand part = summand;
-            llvm::append_range(part.guards, guards);
-            kept.push_back(std::move(part));
-            isKept = true;
+          } else if (core.tag == Core::Tag::IsZero) {
+            std::optional<Meaning> part = whereUnmarked(operand, meanings[1], Meaning{summand});
+            isKept = part.has_value();
+            if (part)
+              llvm::append_range(kept, std::move(*part));
           }
         }
       if (!isKept && !isGone)
@@ -379,7 +387,7 @@ bool Evaluator::logLikelihood(Operation *op, ArrayRef<const Tensor *> operands,
   if (!named || (filled && filled->number != ignored))
     return false;
   if (!terms.breaks(Lemma::IgnoredClass))
-    named = exceptRow(terms, *named, place, ignored, numClasses);
+    named = exceptAt(terms, *named, place, ignored, 0, numClasses);
 
   SmallVector<Var> all;
   for (const auto &dim : self.dims)

@@ -70,15 +70,18 @@ def table(f, axis, rows, width, tokens, *, lowest=0, more=0, filled=0, zeroed=Tr
 TABLES = [("dp", 8, 3, 5), ("tp", 6, 2, 4), ("cp", 12, 1, 24), ("dp", 4, 3, 1), ("tp", 12, 5, 9)]
 
 
-def gradient(f, axis, rows, width, tokens, change=0):
-    """The gradient of a table of which each rank has a part: what is outside goes to a row that is cut off."""
+def gradient(f, axis, rows, width, tokens, change=0, padding=-1, skips=None):
+    """The gradient of a table of which each rank has a part: what is outside, or the row that it `skips`, goes to a row
+    that is cut off."""
     g, i = f.argument((tokens, width)), f.argument((tokens,), rows=rows)
     if not f.local:
-        whole = f.aten("embedding_dense_backward", g, i, num_weights=rows, padding_idx=-1, scale_grad_by_freq=False)
+        whole = f.aten("embedding_dense_backward", g, i, num_weights=rows, padding_idx=padding, scale_grad_by_freq=False)
         return f.give(whole, on(axis))
     own = rows // MESH[axis]
     place = f.aten("sub", i, f.aten("mul_scalar", f.axis_index(axis), other=own))
     outside = f.aten("logical_or", f.aten("lt_scalar", place, other=0), f.aten("ge_scalar", place, other=own))
+    if skips is not None:
+        outside = f.aten("logical_or", outside, f.aten("eq_scalar", i, other=skips))
     skipped = f.aten("masked_fill_scalar", place, outside, value=own - change)
     back = f.aten("embedding_dense_backward", g, skipped, num_weights=own + 1, padding_idx=own,
                   scale_grad_by_freq=False)  # fmt: skip

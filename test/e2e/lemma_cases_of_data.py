@@ -1,6 +1,6 @@
 """Lemmas of indices that are data, of classes, and of statistics: see `lemma_cases.py`."""
 
-from lemma_cases import AXES, MATRICES, TABLES, lemma, on, own_places, table
+from lemma_cases import AXES, MATRICES, TABLES, gradient, lemma, on, own_places, table
 from lemma_programs import MESH
 
 # Indices that are data, and classes.
@@ -51,7 +51,8 @@ def filled_row(f, axis, rows, width, tokens):
 
 @lemma("padding-row", *TABLES)
 def padding_row(f, axis, rows, width, tokens):
-    """Each rank has tokens of its own, and none counts at the padding row."""
+    """None counts at the padding row: where each rank has a part of the rows, and where it has tokens of its own."""
+    gradient(f, axis, rows, width, tokens, padding=1, skips=1 + f.wrong)
     tokens *= MESH[axis]
     g, i = f.argument((tokens, width), on(axis)), f.argument((tokens,), on(axis), rows=rows)
     d = f.aten("embedding_dense_backward", g, i, num_weights=rows, padding_idx=1 + f.wrong, scale_grad_by_freq=False)
