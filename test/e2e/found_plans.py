@@ -31,13 +31,14 @@ def train(tools, training, folder, ranks, fixed, *options):
 
 
 def find(tools, program, folder, ranks, fixed, *options):
-    """What cleave-plan says of this program, and writes into the folder; none if the space has no such plan."""
+    """What cleave-plan says of this program, and writes into the folder; none if there is no such plan, or passes refuse
+    all of them."""
     command = [
         tools.build / "bin" / "cleave-plan", program, "--cluster=A100", f"--ranks={ranks}", f"--microbatches={MICROBATCHES}",
         *([f"--fix={fixed}"] if fixed else []), "--time-limit=60", "--json", "-o", folder, *options,
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=tools.timeout)
-    if fixed and re.match(r"cleave-plan: error: --fix: no plan for \d+ ranks has ", done.stderr):
+    if fixed and re.match(r"cleave-plan: error: (--fix: no plan for|passes and schedules refuse all plans)", done.stderr):
         return None
     if done.returncode:
         raise ToolFailed(done)

@@ -28,6 +28,8 @@ CASES = [
     (timm_models, "vit_base_patch16_siglip_256", "dp=2,tp=2"),
     (other_models, "coatnet_nano_rw_224", "dp=2,pp=2,parameters=zero1,recompute=cheap"),
     (other_models, "hrnet_w18_small", "dp=2,pp=2,recompute=cheap"),
+    # Copies that there are none of with one example.
+    (timm_models, "repvgg_a2", "dp=2,pp=2,recompute=cheap"),
 ]
 
 

@@ -271,13 +271,11 @@ bool PassRunner::exchangesAlike(const Layout &layout) const {
                        [](const ExpertRule &rule) { return rule.hasRows; });
 }
 
-bool PassRunner::hasOneExample(const Layout &layout) const {
-  return layout.data * layout.experts == sources[layout.program].facts.batch;
-}
-
 bool PassRunner::isLikeUndivided(const Layout &layout) const {
+  // Of one example a rank copies may be none that are some of several; and examples that are merged
+  // with a divided dimension, such as heads, have to be gathered, while one is merged as it is.
   return exchangesAlike(layout) &&
-         !(hasOneExample(layout) && sources[layout.program].mergesExamples);
+         layout.data * layout.experts != sources[layout.program].facts.batch;
 }
 
 std::optional<LayerTimes> PassRunner::timeUndivided(const Layout &layout) {

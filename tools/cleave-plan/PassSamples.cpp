@@ -446,12 +446,6 @@ const StageSamples *PassRunner::sampleUndivided(const Shape &shape, bool isAny) 
   auto [from, parts] = getUndivided(shape.layout);
   if (!exchangesAlike(shape.layout) || (parts == 1 && from.data == 1))
     return isAny ? sampleAny(shape) : sampleStages(shape);
-  // Of one example a rank copies may be none that are some of several.
-  if (hasOneExample(shape.layout)) {
-    from = getPlacedPart(shape.layout);
-    from.sharding = Sharding::Replicated;
-    parts = 1;
-  }
   return sample(shape, from, /*isLeast=*/true, parts, isAny);
 }
 

@@ -1,8 +1,6 @@
 // Reads global programs.
 #include "tools/cleave-plan/Source.h"
 
-#include "dialects/aten/ops/Copy.h"
-#include "dialects/aten/ops/View.h"
 #include "dialects/dist/Dist.h"
 #include "lib/memory/MemoryPlan.h"
 #include "lib/support/Input.h"
@@ -144,43 +142,6 @@ static void countLayerParameters(Source &source) {
   }
 }
 
-/// Whether a view of this shape as that one makes one dimension of several, examples among them,
-/// and leaves more than rows.
-static bool mergesExamples(ArrayRef<int64_t> from, ArrayRef<int64_t> to, int64_t batch) {
-  if (to.size() < 3 || llvm::is_contained(from, 0))
-    return false;
-  const bool isFirst = from.front() == batch;
-  size_t next = 0;
-  for (int64_t size : to) {
-    // The dimensions that this one is made of; none of a part of one.
-    int64_t product = 1;
-    unsigned several = 0;
-    bool hasBatch = false;
-    while (next < from.size() && product < size) {
-      several += from[next] > 1;
-      hasBatch |= from[next] == batch && (next == 0 || !isFirst);
-      product *= from[next++];
-    }
-    if (product != size)
-      return false; // split, or not dimension by dimension
-    if (several > 1 && hasBatch)
-      return true;
-  }
-  return false;
-}
-
-static bool mergesExamples(func::FuncOp microbatch, int64_t batch) {
-  return llvm::any_of(microbatch.front().without_terminator(), [&](Operation &op) {
-    if (op.getNumResults() != 1 || op.getNumOperands() != 1 ||
-        !isa<aten::ViewOp, aten::UnsafeViewOp>(op))
-      return false;
-    auto from = dyn_cast<RankedTensorType>(op.getOperand(0).getType());
-    auto to = dyn_cast<RankedTensorType>(op.getResult(0).getType());
-    return from && to && from.getRank() > 0 &&
-           mergesExamples(from.getShape(), to.getShape(), batch);
-  });
-}
-
 std::string plan::withoutNumber(StringRef name, StringRef layers) {
   StringRef rest = name;
   if (layers.empty() || !rest.consume_front(layers) || !rest.consume_front("."))
@@ -255,7 +216,6 @@ llvm::Expected<Source> plan::readSource(MLIRContext &context, StringRef path) {
   if (!batch)
     return makeError("{0}: expected an input with a batch dimension, found none", path);
   source.facts.batch = *batch;
-  source.mergesExamples = mergesExamples(microbatch, *batch);
   std::tie(source.layers, source.facts.layers) = findLayers(microbatch);
   source.rules = deriveTensorRules(microbatch, source.layers);
   source.facts.hasTensorRules =

@@ -57,9 +57,6 @@ struct Source {
   ProgramBytes bytes;
   /// Parameters of layers by shape, but for experts, and experts: the bytes of all of them.
   std::map<llvm::SmallVector<int64_t>, double> layerParameters, layerExperts;
-  /// Whether examples are merged with another dimension, as of a product in batches by example and
-  /// head: ranks with one each divide that dimension, others have to gather it first.
-  bool mergesExamples = false;
   /// Bytes of the largest one that is none of an expert's.
   double largestParameter = 0;
 };
