@@ -146,8 +146,8 @@ private:
     std::map<CurveKey, LayerCurves> curves;
   };
   /// The layout whose batch is not divided, of the export with the largest batch, and among how
-  /// many ranks its work is divided to be that of `layout`: a smaller batch is a part of it. With one
-  /// example on each rank it is the layout itself, with replicated parameters.
+  /// many ranks its work is divided to be that of `layout`: a smaller batch is a part of it. With
+  /// one example on each rank it is the layout itself, with replicated parameters.
   std::pair<Layout, int64_t> getUndivided(const Layout &layout) const;
   Undivided &findUndivided(const Layout &layout);
   /// Whether kernels of the layout's ranks do parts of what those of the layout whose batch is not
