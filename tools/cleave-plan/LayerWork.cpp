@@ -84,6 +84,14 @@ public:
     return llvm::all_of(llvm::drop_begin(taken[true]),
                         [](const auto &values) { return values.size() == 1; });
   }
+  /// Whether a part of a gradient runs in a layer that does not use the weight, but for what the
+  /// last layer has of a table that the first one uses.
+  bool hasParts() const {
+    return llvm::any_of(parts, [&](const auto &part) {
+      const unsigned layer = find(part.first)->layer;
+      return part.second != layer && (part.second > 0 || layer + 1 < numLayers);
+    });
+  }
 
   /// How many ranks an axis has does not matter here: the bytes are those of the whole value.
   static std::optional<AxisWork> describe(dist::CommunicationOpInterface op) {
@@ -164,39 +172,51 @@ private:
       return std::nullopt;
     return Place{found->second, graph.isForward(op)};
   }
-  /// Parts of gradients of weights that another layer uses, too, or that take its values, run in
-  /// the one or in the other, where fewer bytes cross: that depends on how the batch is divided.
+  /// Parts of the gradient of a weight that another layer uses run in the one or in the other,
+  /// where fewer bytes cross: that depends on how the batch is divided.
   void moveOut(Pass &pass, unsigned layer, ArrayRef<Operation *> ops,
                std::vector<cost::OpWork> &shared) const {
-    const Value input = getOnly(layer, /*isForward=*/true);
-    for (auto [op, entry] : llvm::zip_equal(ops, pass.ops)) {
-      auto part = parts.find(op);
-      if (part == parts.end() || !entry.work || entry.axis != Axis::None)
-        continue;
-      const bool takesOthers = llvm::any_of(op->getOperands(), [&](Value operand) {
-        std::optional<Place> place = find(operand.getDefiningOp());
-        return place && place->layer != layer && operand != input && !graph.isTangent(operand);
-      });
-      if (takesOthers || part->second != layer) {
+    for (auto [op, entry] : llvm::zip_equal(ops, pass.ops))
+      if (auto part = parts.find(op);
+          part != parts.end() && part->second != layer && entry.work && entry.axis == Axis::None) {
         shared.push_back(*entry.work);
         entry.work.reset();
       }
-    }
   }
-  /// Ops that compute a part of one gradient of a weight, and nothing else, with the last layer
-  /// that takes it.
+  /// Ops that compute a part of one gradient of a weight, and nothing else, with the first layer
+  /// that uses the weight.
   void findParts() {
+    llvm::DenseMap<Attribute, unsigned> users; // by a weight's name
+    for (BlockArgument argument : microbatch.getArguments())
+      if (train::RoleAttr role = train::getArgumentRole(microbatch, argument.getArgNumber());
+          role && role.getKind() == train::RoleKind::Parameter)
+        for (Operation *user : argument.getUsers())
+          if (std::optional<Place> place = find(user); place && place->isForward) {
+            auto [known, isNew] = users.try_emplace(role.getName(), place->layer);
+            known->second = std::min(known->second, place->layer);
+          }
+    auto add = [&](Operation *op, train::RoleAttr role) {
+      if (auto user = users.find(role ? Attribute(role.getName()) : Attribute());
+          role && user != users.end())
+        parts[op] = user->second;
+    };
+    Operation *terminator = microbatch.front().getTerminator();
     for (Operation &op : llvm::reverse(microbatch.front().without_terminator())) {
-      std::optional<Place> place = find(&op);
-      if (!place || !graph.isTangent(&op) || !op.hasOneUse())
+      if (!find(&op) || !graph.isTangent(&op) || !op.hasOneUse())
         continue;
-      Operation *user = *op.user_begin();
-      if (user->hasTrait<OpTrait::IsTerminator>() || isa<train::AccumulateOp>(user))
-        parts[&op] = place->layer;
-      else if (auto known = parts.find(user);
-               known != parts.end() &&
-               llvm::all_of(user->getOperands(), [&](Value each) { return graph.isTangent(each); }))
+      OpOperand &use = *op.getUses().begin();
+      Operation *user = use.getOwner();
+      if (auto accumulate = dyn_cast<train::AccumulateOp>(user)) {
+        if (auto argument = dyn_cast<BlockArgument>(accumulate.getAccumulator()))
+          add(&op, train::getArgumentRole(microbatch, argument.getArgNumber()));
+      } else if (user == terminator) {
+        add(&op, train::getResultRole(microbatch, use.getOperandNumber()));
+      } else if (auto known = parts.find(user);
+                 known != parts.end() && llvm::all_of(user->getOperands(), [&](Value each) {
+                   return graph.isTangent(each);
+                 })) {
         parts[&op] = known->second;
+      }
     }
   }
   /// The value that a layer takes from others, if there is one only.
@@ -265,8 +285,14 @@ FailureOr<LayerWork> LayerWork::create(func::FuncOp microbatch, Division divisio
   if (failed(graph))
     return failure();
   auto map = mapLayers(*graph, modules);
-  bool isCut = succeeded(map);
   LayerWork layers;
+  std::optional<Builder> builder;
+  if (succeeded(map))
+    builder.emplace(microbatch, division, *graph, *map, unsigned(modules.size()) + 1);
+  const bool takesOne = builder && builder->takesOneValue();
+  layers.isSettled = takesOne && !builder->hasParts();
+  // Where several values cross, their bytes decide which layer runs what of the backward.
+  const bool isCut = builder && (division == Division::All || takesOne);
   llvm::DenseMap<Operation *, AxisWork> works;
   for (const auto &[op, work] : listWork(microbatch, /*isGlobal=*/division != Division::All)) {
     works[op] = {work};
@@ -278,11 +304,9 @@ FailureOr<LayerWork> LayerWork::create(func::FuncOp microbatch, Division divisio
   for (auto op : microbatch.front().getOps<dist::CommunicationOpInterface>())
     if (std::optional<AxisWork> work = Builder::describe(op))
       works[op] = *work;
-  Builder builder(microbatch, division, *graph, *map, unsigned(modules.size()) + 1);
-  layers.takesOneValue = builder.takesOneValue();
   for (unsigned layer : chosen) {
-    layers.forward.push_back(builder.build(layer, /*isForward=*/true, works, layers.shared));
-    layers.backward.push_back(builder.build(layer, /*isForward=*/false, works, layers.shared));
+    layers.forward.push_back(builder->build(layer, /*isForward=*/true, works, layers.shared));
+    layers.backward.push_back(builder->build(layer, /*isForward=*/false, works, layers.shared));
   }
   // A program whose batch is not divided may have copies that others have not.
   if (division == Division::All)

@@ -65,8 +65,10 @@ public:
                                          int64_t parts, bool isStream) const;
   /// As LayerCurves has it, of all that `parts` ranks divide.
   double getPassedBytes() const { return double(passedBytes); }
-  /// Whether each layer but the first takes one value from others in the forward.
-  bool passesOneValue() const { return takesOneValue; }
+  /// Whether the layer that runs an op, or keeps a value, is the same whatever has more bytes: each
+  /// takes one value from others in the forward, and weights are used in one. Of a program that is
+  /// not wholly divided.
+  bool areLayersSettled() const { return isSettled; }
 
 private:
   struct Op {
@@ -112,7 +114,7 @@ private:
   std::vector<cost::OpWork> shared;
   std::vector<LayerRecomputation> recomputation;
   int64_t passedBytes = 0;
-  bool takesOneValue = false;
+  bool isSettled = false;
 };
 
 } // namespace cleave::plan

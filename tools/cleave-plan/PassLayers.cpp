@@ -302,8 +302,7 @@ std::optional<LayerTimes> PassRunner::timeUndivided(const Layout &layout) {
 
 /// FSDP keeps and recomputes as much between the first layer and the last, and gathers beside.
 LayerTimes::Recomputed PassRunner::recomputeUndivided(const Layout &layout, Recompute recompute) {
-  // Of several values that cross it depends on their bytes which layer keeps what.
-  if (!exchangesAlike(layout) || !globals[layout.program].passesOneValue())
+  if (!exchangesAlike(layout) || !globals[layout.program].areLayersSettled())
     return {};
   Undivided &known = findUndivided(layout);
   std::optional<std::optional<RecomputedWork>> &work = known.recomputed[size_t(recompute)];
@@ -363,7 +362,7 @@ const LayerCurves &PassRunner::drawCurves(const Layout &layout, const LayerWork 
 LayerCurves PassRunner::drawCurves(const Layout &layout) {
   if (auto own = findPartitioned(layout); own != partitioned.end())
     return drawCurves(layout, own->work, /*parts=*/1, own->curves);
-  if (!globals[layout.program].passesOneValue() || !timeUndivided(layout))
+  if (!globals[layout.program].areLayersSettled() || !timeUndivided(layout))
     return {};
   Undivided &known = findUndivided(layout);
   return drawCurves(layout, **known.work, getUndivided(layout).second, known.curves);
