@@ -11,12 +11,7 @@ from library_models import LIBRARY_MODELS
 from safetensors.torch import load_file, save_file
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def assert_equal(got, want):

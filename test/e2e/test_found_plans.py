@@ -12,7 +12,6 @@ import model_table
 import other_models
 import pytest
 import timm_models
-import torch
 from combinations_cover import part_of_today
 from matrix_runs import Tools
 
@@ -33,12 +32,7 @@ CASES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("models,name,fixed", part_of_today(CASES), ids=lambda value: value if isinstance(value, str) else value.__name__)

@@ -31,12 +31,7 @@ def cover(count=4):
     return [(*row, chosen.choice(COMPARED)) for row in chosen.sample(rows, min(count, len(rows)))]
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture
