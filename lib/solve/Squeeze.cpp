@@ -12,8 +12,12 @@ using namespace cleave::solve;
 /// What exceeds the limit costs this part of the bound at first, and so much more at each step.
 static constexpr double firstPart = 1e-3, growth = 4;
 static constexpr unsigned mostSteps = 20, mostNarrowings = 5;
-static constexpr unsigned mostSweeps = 60, sweepsPerProbe = 6;
-static constexpr double nearlyAgreed = 0.003;
+static constexpr unsigned mostSweeps = 300, sweepsPerProbe = 6, sweepsToShrink = 60;
+/// Messages agree suddenly: what they say is far above the bound until they do, and within this part
+/// of it from then on.
+static constexpr double nearlyAgreed = 0.01;
+/// They never will where the bound rises by less than this part of itself.
+static constexpr double leastRise = 1e-7;
 /// What changes by less than this part of itself hardly changes.
 static constexpr double hardly = 1e-5;
 /// In a round: moves that may change half of the program, and by node those that change few.
@@ -45,7 +49,10 @@ Squeeze::Probe Squeeze::probe(std::vector<double> prices) {
   for (unsigned i = sweepsPerProbe; isFree && i < mostSweeps && !isStopped(); i += sweepsPerProbe) {
     if (dual.getDecodedCost() - bound <= nearlyAgreed * std::abs(bound))
       break;
+    double before = bound;
     bound = dual.settle(0, sweepsPerProbe);
+    if (bound - before <= leastRise * std::abs(bound))
+      break;
   }
   search.setPrices(prices);
   search.setBounded(false);
@@ -110,7 +117,7 @@ void Squeeze::narrow() {
 /// From what does not fit, tree by tree to what does, and back where there is room.
 void Squeeze::shrink() {
   dual.setPrices(upper->prices);
-  dual.settle(hardly, mostSweeps);
+  dual.settle(hardly, sweepsToShrink);
   search.setPrices(upper->prices);
   search.setBounded(false);
   search.setAssignment(lower->assignment);
