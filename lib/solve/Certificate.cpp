@@ -251,6 +251,16 @@ void CertificateReader::getPlainCosts(const Link &link, bool ofFirst, unsigned o
   }
 }
 
+CertificateReader::Row CertificateReader::getRow(const Link &link, bool ofFirst,
+                                                 unsigned own) const {
+  const Edge &edge = problem.getEdges()[link.edges.front()];
+  const Matrix &matrix = problem.getMatrices()[edge.matrix];
+  bool isRow = leaderOf[edge.first] == (ofFirst ? link.first : link.second);
+  size_t choice = choiceOf[isRow ? edge.first : edge.second][own];
+  return {matrix.costs.data() + (isRow ? choice * matrix.columns : choice),
+          choiceOf[isRow ? edge.second : edge.first].data(), isRow ? 1 : size_t(matrix.columns)};
+}
+
 Cost CertificateReader::getCost(const Link &link, unsigned first, unsigned second) const {
   Cost cost = getPlainCost(link, first, second);
   if (cost == infinite)
@@ -299,26 +309,43 @@ bool CertificateReader::isReplaced(unsigned leader, unsigned choice, unsigned by
     const Link &link = links[number];
     bool isFirst = link.first == leader;
     unsigned other = isFirst ? link.second : link.first;
-    std::optional<Cost> worst;
-    std::vector<unsigned> partners = getKept(other);
-    getPlainCosts(link, isFirst, choice, partners, ownCosts);
-    getPlainCosts(link, isFirst, by, partners, otherCosts);
-    for (auto [own, others] : llvm::zip_equal(ownCosts, otherCosts)) {
-      if (own == infinite)
-        continue;
-      if (others == infinite)
-        return false;
-      worst = worst ? std::max(*worst, others - own) : others - own;
+    std::vector<unsigned> &partners = leftOf[other];
+    if (partners.empty())
+      partners = getKept(other);
+    // No difference is as small: without a partner it is impossible anyway.
+    constexpr Cost none = -infinite;
+    Cost worst = none;
+    if (link.edges.size() == 1) {
+      Row own = getRow(link, isFirst, choice), others = getRow(link, isFirst, by);
+      for (unsigned partner : partners) {
+        int64_t cost = own[partner];
+        if (cost == forbidden)
+          continue;
+        if (others[partner] == forbidden)
+          return false;
+        worst = std::max(worst, Cost(others[partner]) - cost);
+      }
+      worst = worst == none ? none : worst << Certificate::shift;
+    } else {
+      getPlainCosts(link, isFirst, choice, partners, ownCosts);
+      getPlainCosts(link, isFirst, by, partners, otherCosts);
+      for (auto [own, others] : llvm::zip_equal(ownCosts, otherCosts)) {
+        if (own == infinite)
+          continue;
+        if (others == infinite)
+          return false;
+        worst = std::max(worst, others - own);
+      }
     }
-    // Without a partner it is impossible anyway.
-    if (!worst)
+    if (worst == none)
       return true;
-    difference += *worst;
+    difference += worst;
   }
   return difference <= 0;
 }
 
 bool CertificateReader::checkGroupRemovals() {
+  leftOf.assign(nodes.size(), {});
   for (auto [leader, choice, instead] : certificate->removedFromGroups) {
     if (leader >= nodes.size() || leaderOf[leader] != leader || choice >= nodes[leader].size)
       return false;
@@ -332,7 +359,9 @@ bool CertificateReader::checkGroupRemovals() {
       return false;
     }
     isKept[nodes[leader].offset + choice] = 0;
+    leftOf[leader].clear();
   }
+  leftOf.clear();
   for (unsigned leader : leaders) {
     const char *kept = &isKept[nodes[leader].offset];
     isInfeasible |= std::none_of(kept, kept + nodes[leader].size, [](char is) { return is; });
@@ -420,24 +449,33 @@ Cost CertificateReader::getLeast(unsigned leader) const {
 
 bool CertificateReader::sumUp() {
   auto add = [&](Cost part) { return !__builtin_add_overflow(bound, part, &bound); };
-  for (unsigned leader : leaders)
+  std::vector<std::vector<unsigned>> kept(nodes.size());
+  for (unsigned leader : leaders) {
+    kept[leader] = getKept(leader);
     if (!add(getLeast(leader)))
       return false;
+  }
   for (const Link &link : links) {
     Cost least = infinite;
-    const Cost *messages = &certificate->messages[link.messages];
-    std::vector<unsigned> seconds = getKept(link.second);
-    otherCosts.clear();
-    for (unsigned second : seconds)
-      otherCosts.push_back(messages[nodes[link.first].size + second]);
-    for (unsigned first : getKept(link.first)) {
-      getPlainCosts(link, true, first, seconds, ownCosts);
+    const Cost *firstMessages = &certificate->messages[link.messages];
+    const Cost *secondMessages = firstMessages + nodes[link.first].size;
+    llvm::ArrayRef<unsigned> seconds = kept[link.second];
+    for (unsigned first : kept[link.first]) {
       Cost ofFirst = infinite;
-      for (auto [cost, message] : llvm::zip_equal(ownCosts, otherCosts))
-        if (cost != infinite)
-          ofFirst = std::min(ofFirst, cost - message);
+      if (link.edges.size() == 1) {
+        Row row = getRow(link, true, first);
+        for (unsigned second : seconds)
+          if (int64_t cost = row[second]; cost != forbidden)
+            ofFirst =
+                std::min(ofFirst, (Cost(cost) << Certificate::shift) - secondMessages[second]);
+      } else {
+        getPlainCosts(link, true, first, seconds, ownCosts);
+        for (auto [cost, second] : llvm::zip_equal(ownCosts, seconds))
+          if (cost != infinite)
+            ofFirst = std::min(ofFirst, cost - secondMessages[second]);
+      }
       if (ofFirst != infinite)
-        least = std::min(least, ofFirst - messages[first]);
+        least = std::min(least, ofFirst - firstMessages[first]);
     }
     // No pair of what is left may stand together.
     if (least == infinite) {

@@ -46,6 +46,16 @@ protected:
   bool checkGroupRemovals();
   bool isImpossibleForGroup(unsigned leader, unsigned choice) const;
   bool isReplaced(unsigned leader, unsigned choice, unsigned by);
+  /// Costs of a choice beside those of the other end of a link that has one edge: what it costs
+  /// beside the partner is at `costs[partners[...] * stride]`.
+  struct Row {
+    const int64_t *costs;
+    const unsigned *partners;
+    size_t stride;
+    int64_t operator[](unsigned partner) const { return costs[partners[partner] * stride]; }
+  };
+  /// Of a choice of the first, or else of the second.
+  Row getRow(const Link &link, bool ofFirst, unsigned own) const;
   bool reparametrise();
   /// Adds the minima of all groups and links to the bound; false if sums overflow.
   bool sumUp();
@@ -85,6 +95,9 @@ protected:
   Cost bound = 0;
   /// Of two choices beside what is at the other end of a link.
   std::vector<Cost> ownCosts, otherCosts;
+  /// By leading node, while removals are checked: what is left of its choices, once that is asked
+  /// for.
+  std::vector<std::vector<unsigned>> leftOf;
 };
 
 } // namespace cleave::solve

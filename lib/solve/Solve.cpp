@@ -392,7 +392,8 @@ bool Driver::constructAnew(Search &search) {
 void Driver::squeeze() {
   auto limit = static_cast<double>(problem.limit);
   Search &search = *searches.front();
-  if (!Squeeze(duals->getDual(), search, limit, [&] { return isStopped(); }).run()) {
+  double gap = 0.9 * *options.gap;
+  if (!Squeeze(duals->getDual(), search, limit, gap, [&] { return isStopped(); }).run()) {
     searches.clear();
     searches.push_back(makeSearch());
     return;

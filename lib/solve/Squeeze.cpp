@@ -13,8 +13,8 @@ using namespace cleave::solve;
 static constexpr double firstPart = 1e-3, growth = 4;
 static constexpr unsigned mostSteps = 20, mostNarrowings = 5;
 static constexpr unsigned mostSweeps = 300, sweepsPerProbe = 6, sweepsToShrink = 60;
-/// Messages agree suddenly: what they say is far above the bound until they do, and within this part
-/// of it from then on.
+/// Messages agree suddenly: what they say is far above the bound until they do, and within this
+/// part of it from then on.
 static constexpr double nearlyAgreed = 0.01;
 /// They never will where the bound rises by less than this part of itself.
 static constexpr double leastRise = 1e-7;
@@ -24,6 +24,8 @@ static constexpr double hardly = 1e-5;
 static constexpr unsigned largeMoves = 16;
 static constexpr double smallMoves = 0.1;
 static constexpr unsigned roundsPerProbe = 3, mostRounds = 40;
+/// What costs so many times the gap more than the bound is tried before all narrowings.
+static constexpr double nearlyEnough = 10;
 /// Where prices are a little higher, what may be chosen either way uses less.
 static constexpr double factors[] = {1.02, 1.05, 1.1, 1.2, 1.5, 2, 4};
 
@@ -93,10 +95,19 @@ bool Squeeze::bracket() {
   return false;
 }
 
-/// Comes closer to the prices between both at which they cost the same.
-void Squeeze::narrow() {
+/// Comes closer to the prices between both at which they cost the same. Returns whether a solution
+/// is good enough on the way.
+bool Squeeze::narrow() {
   double span = 1;
+  bool isTried = false;
   for (unsigned i = 0; i < mostNarrowings && span > 0.05 && !isStopped(); ++i) {
+    // What is between both is likely to be near the bound, too.
+    if (i > 0 && !isTried && isWithin(upper->cost, nearlyEnough * gap)) {
+      isTried = true;
+      shrink();
+      if (search.fits() && isWithin(search.getCost(0), gap))
+        return true;
+    }
     // What they cost is linear along the way.
     double atLower =
         upper->cost - lower->cost + getPaid(*upper, lower->prices) - getPaid(*lower, lower->prices);
@@ -112,6 +123,7 @@ void Squeeze::narrow() {
     span *= next.fits ? part : 1 - part;
     (next.fits ? upper : lower) = std::move(next);
   }
+  return false;
 }
 
 /// From what does not fit, tree by tree to what does, and back where there is room.
@@ -132,10 +144,8 @@ void Squeeze::shrink() {
 
 bool Squeeze::run() {
   lower = probe(std::vector<double>(search.getUsage().size(), 0));
-  if (!lower->fits && bracket()) {
-    narrow();
+  if (!lower->fits && bracket() && !narrow())
     shrink();
-  }
   search.setBounded(true);
   bool hasSolution = search.hasSolution();
   if (hasSolution)

@@ -14,12 +14,16 @@
 #include "lib/solve/Dual.h"
 #include "lib/solve/Search.h"
 
+#include <cmath>
+
 namespace cleave::solve {
 
 class Squeeze {
 public:
-  Squeeze(Dual &dual, Search &search, double limit, llvm::function_ref<bool()> isStopped)
-      : dual(dual), search(search), limit(limit), isStopped(isStopped) {}
+  /// Ends early with what costs at most this part of itself more than the bound.
+  Squeeze(Dual &dual, Search &search, double limit, double gap,
+          llvm::function_ref<bool()> isStopped)
+      : dual(dual), search(search), limit(limit), gap(gap), isStopped(isStopped) {}
 
   /// Leaves the dual at its best state, and the search at its best solution; returns whether it has
   /// any.
@@ -37,13 +41,17 @@ private:
   Probe probe(std::vector<double> prices);
   void descend(double price, unsigned rounds);
   bool bracket();
-  void narrow();
+  bool narrow();
   void shrink();
+  /// Whether so much is within this part of itself of the bound.
+  bool isWithin(double cost, double part) const {
+    return cost - dual.getBest().bound <= part * std::abs(cost);
+  }
   double getPaid(const Probe &probe, llvm::ArrayRef<double> prices) const;
 
   Dual &dual;
   Search &search;
-  double limit;
+  double limit, gap;
   llvm::function_ref<bool()> isStopped;
   /// Where all does not fit, and where it does.
   std::optional<Probe> lower, upper;

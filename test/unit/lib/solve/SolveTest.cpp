@@ -203,6 +203,37 @@ TEST(Solve, SharesMemoryAmongEqualLayers) {
   EXPECT_TRUE(result.bound.isInfeasible);
 }
 
+/// Forward and backward of a program whose first layers are better off in one placement and whose
+/// last in the other: nothing is, but in one alone. Messages need a hundred sweeps to agree which.
+TEST(Solve, WaitsUntilMessagesAgree) {
+  constexpr unsigned layers = 40, programs = 4;
+  Problem problem;
+  problem.limit = INT64_MAX;
+  unsigned same = problem.addMatrix({2, 2, {0, 100'000, 100'000, 0}});
+  for (unsigned program = 0; program < programs; ++program) {
+    std::vector<unsigned> nodes;
+    for (unsigned i = 0; i < 2 * layers; ++i) {
+      unsigned layer = i < layers ? i : 2 * layers - 1 - i;
+      std::vector<int64_t> costs = {0, 100};
+      if (layer >= layers / 2)
+        costs = {120, 0};
+      nodes.push_back(problem.addNode(0, 0, costs, {0, 0}));
+      if (i > 0)
+        problem.addEdge(nodes[i - 1], nodes[i], same);
+      if (i > layers)
+        problem.addEdge(nodes[layer], nodes[i], same);
+    }
+  }
+  problem.mergeEdges();
+  SolveOptions options;
+  options.moves = 32;
+  options.gap = 0.001;
+  SolveResult result = solve(problem, options);
+  ASSERT_TRUE(result.assignment);
+  EXPECT_EQ(toString(result.cost), toString(Cost(programs) * layers * 100));
+  EXPECT_TRUE(result.isWithin(0.001)) << toString(result.bound.cost);
+}
+
 TEST(Solve, RepeatsBySeedAndMoves) {
   Problem problem = makeChain(400);
   SolveOptions options;
