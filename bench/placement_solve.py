@@ -4,7 +4,7 @@
 
 FOLDER keeps the programs that `bench/large_models.py --export MODEL --layers N` makes; those that are not there yet
 are exported first. Each is placed on the mesh with the cost model of --cluster, without a limit of memory and below
-limits that bind: 1 % less than what the optimum without a limit holds, and for some programs 1 % more than the least
+limits that bind: at least 1 % less than what the optimum without a limit holds, and for some programs 1 % more than the least
 that will do, and the middle between both. Seconds are those of the pass on a processor, all threads together, the
 parser's taken off, in the fastest of --runs runs. Prints Markdown; --write puts it, with the date, into
 bench/results/placement_solve.md.
@@ -83,10 +83,11 @@ class Placing:
         return [*self.command, f"--propagate-placements=solve {self.options}{memory}"]
 
     def held(self):
-        """Bytes that a rank holds where there is no limit."""
+        """Bytes that a rank holds at least where there is no limit."""
         report = succeed(self.passes(UNBOUND))[-1]
         number, unit = re.search(r"a rank holds at most ([\d.]+) (\w+)", report).groups()
-        return float(number) * 1024 ** ["B", "KiB", "MiB", "GiB", "TiB"].index(unit)
+        # Rounded to the last digit that is printed: the least that it may stand for.
+        return (float(number) - 0.05) * 1024 ** ["B", "KiB", "MiB", "GiB", "TiB"].index(unit)
 
     def least(self):
         """Bytes that are enough, as the error says where there are too few."""
