@@ -11,13 +11,6 @@
 
 using namespace cleave::replay;
 
-static Form formOf(Reference value, Rational factor = Rational(1)) {
-  Summand summand;
-  summand.factor = factor;
-  summand.value = std::move(value);
-  return {std::move(summand)};
-}
-
 /// Finds the digits that make each left side the right one. That they do is for the caller to see.
 bool Forms::solve(ArrayRef<std::pair<Index, Index>> equations, Known &known) {
   SmallVector<const std::pair<Index, Index> *> open;
@@ -81,34 +74,7 @@ bool Forms::matchSum(const Term &sum, const Form &form, bool exact, Rational &fa
     value.at.clear();
     for (unsigned i = 0; i < sum.sizes.size(); ++i)
       value.at.push_back(known[i].value_or(Index()));
-    // The same, summand by summand; or else equal.
-    Digits digits;
-    for (auto [i, index] : llvm::enumerate(known))
-      digits[i] = index.value_or(Index());
-    bool isSame = llvm::all_of(equations, [&](const auto &equation) {
-      return replace(equation.first, digits) == equation.second;
-    });
-    for (auto [i, summand] : llvm::enumerate(sum.body)) {
-      const Summand &other = form[partner[i]];
-      llvm::SmallVector<Var> seen;
-      for (Var bound : summand.bound) {
-        const Index &index = digits[bound];
-        isSame &= index.constant == 0 && index.parts.size() == 1 &&
-                  index.parts.begin()->second == 1 &&
-                  llvm::is_contained(other.bound, index.parts.begin()->first) &&
-                  !llvm::is_contained(seen, index.parts.begin()->first) &&
-                  sizes[index.parts.begin()->first] == sum.boundSizes[bound - sum.sizes.size()];
-        if (!isSame)
-          break;
-        seen.push_back(index.parts.begin()->first);
-      }
-      // A digit of the whole sum is none that a summand binds.
-      for (const Index &index : value.at)
-        isSame &= llvm::none_of(other.bound, [&](Var var) { return index.at(var) != 0; });
-      for (auto [guard, there] : llvm::zip(summand.guards, other.guards))
-        isSame &= guard.low == there.low && guard.high == there.high;
-    }
-    return isSame || areEqual(form, formOf(value, factor));
+    return areEqual(form, formOf(value, factor));
   };
   auto place = [&](auto &self, unsigned i) -> bool {
     if (i == form.size())
@@ -139,14 +105,7 @@ std::optional<std::pair<Rational, Reference>> Forms::asTerm(const Form &form, bo
   if (form.size() == 1 && form[0].bound.empty() && form[0].guards.empty() &&
       (!exact || form[0].factor == Rational(1)))
     return std::pair(form[0].factor, form[0].value);
-  std::string signature;
-  SmallVector<TermId> ids;
-  for (const Summand &summand : form)
-    ids.push_back(summand.value.term);
-  llvm::sort(ids);
-  for (TermId id : ids)
-    signature += std::to_string(id) + ' ';
-  auto found = sums.find(signature);
+  auto found = sums.find(signatureOf(form));
   if (found == sums.end())
     return std::nullopt;
   // First the one of which it is the whole, not a part.
@@ -167,10 +126,7 @@ std::optional<std::pair<Rational, Reference>> Forms::asTerm(const Form &form, bo
 std::optional<Reference> Forms::find(const Function &function, ArrayRef<Reference> operands,
                                      ArrayRef<SmallVector<Var, 2>> read, ArrayRef<Index> results,
                                      ArrayRef<int64_t> resultSizes) {
-  std::string signature = function.key + '(';
-  for (const Reference &operand : operands)
-    signature += std::to_string(operand.term) + ' ';
-  auto found = ops.find(signature);
+  auto found = ops.find(signatureOf(function.key, operands));
   if (found == ops.end())
     return std::nullopt;
   for (TermId candidate : found->second) {
@@ -369,9 +325,7 @@ std::optional<Form> Forms::multiply(const Function &function, std::vector<Refere
       ++i;
       continue;
     }
-    Digits digits;
-    for (auto [digit, index] : llvm::enumerate(factors[i].at))
-      digits[digit] = index;
+    const Digits digits = digitsAt(factors[i].at);
     std::vector<Reference> inner = term.operands;
     for (Reference &factor : inner)
       for (Index &index : factor.at)

@@ -18,30 +18,15 @@ Forms::Forms() {
   terms.push_back(term);
 }
 
-template <typename Visit> static void forEachIndex(Summand &summand, Visit visit) {
-  for (Index &index : summand.value.at)
-    visit(index);
-  for (Guard &guard : summand.guards)
-    visit(guard.index);
-}
-
 static bool isPlain(const Summand &summand) {
   return summand.bound.empty() && summand.guards.empty();
-}
-
-static Form formOf(Reference value, Rational factor = Rational(1)) {
-  Summand summand;
-  summand.factor = factor;
-  summand.value = std::move(value);
-  return {std::move(summand)};
 }
 
 //===----------------------------------------------------------------------===//
 // Definitions
 //===----------------------------------------------------------------------===//
 
-/// Of what terms: sums are known by theirs, in any order.
-static std::string signatureOf(const Form &form) {
+std::string Forms::signatureOf(const Form &form) {
   SmallVector<TermId> ids;
   for (const Summand &summand : form)
     ids.push_back(summand.value.term);
@@ -52,7 +37,7 @@ static std::string signatureOf(const Form &form) {
   return text;
 }
 
-static std::string signatureOf(StringRef key, ArrayRef<Reference> operands) {
+std::string Forms::signatureOf(StringRef key, ArrayRef<Reference> operands) {
   std::string text = key.str() + '(';
   for (const Reference &operand : operands)
     text += std::to_string(operand.term) + ' ';
@@ -111,9 +96,7 @@ const Function *Forms::functionOf(const Reference &value) const {
 
 Form Forms::unfold(const Reference &value) {
   const Term &sum = terms[value.term];
-  Digits digits;
-  for (auto [i, index] : llvm::enumerate(value.at))
-    digits[i] = index;
+  Digits digits = digitsAt(value.at);
   Form form = sum.body;
   for (Summand &summand : form)
     for (Var &bound : summand.bound) {
@@ -125,20 +108,9 @@ Form Forms::unfold(const Reference &value) {
   return form;
 }
 
-SmallVector<SmallVector<Var, 2>> Forms::byOperand(const Term &term, ArrayRef<Var> read) {
-  SmallVector<SmallVector<Var, 2>> grouped;
-  for (auto [entry, var] : llvm::zip_equal(term.read, read)) {
-    grouped.resize(std::max<size_t>(grouped.size(), entry.first + 1));
-    grouped[entry.first].push_back(var);
-  }
-  return grouped;
-}
-
 std::vector<Form> Forms::operandsOf(const Reference &value, SmallVectorImpl<Var> *read) {
   const Term &term = terms[value.term];
-  Digits digits;
-  for (unsigned i = 0; i < term.kept; ++i)
-    digits[i] = value.at[i];
+  Digits digits = digitsAt(ArrayRef(value.at).take_front(term.kept));
   for (auto [i, entry] : llvm::enumerate(term.read)) {
     Var fresh = make(entry.second);
     digits[term.sizes.size() + i] = Index::of(fresh);
@@ -153,6 +125,34 @@ std::vector<Form> Forms::operandsOf(const Reference &value, SmallVectorImpl<Var>
   for (Form &operand : operands)
     operand = normal(operand);
   return operands;
+}
+
+std::optional<std::pair<Function, std::vector<Form>>> Forms::asOp(const Form &form) {
+  if (form.size() != 1 || !isPlain(form[0]) || form[0].factor != Rational(1))
+    return std::nullopt;
+  const Function *found = functionOf(form[0].value);
+  if (!found || !terms[form[0].value.term].read.empty())
+    return std::nullopt;
+  return std::pair(Function(*found), operandsOf(form[0].value));
+}
+
+std::optional<Form> Forms::makeAgain(const Reference &value,
+                                     llvm::function_ref<void(std::vector<Form> &)> change) {
+  const Function *found = functionOf(value);
+  if (!found)
+    return std::nullopt;
+  const Function function = *found;
+  const Term term = terms[value.term];
+  SmallVector<Var> fresh;
+  std::vector<Form> operands = operandsOf(value, &fresh);
+  change(operands);
+  SmallVector<SmallVector<Var, 2>> read;
+  for (auto [entry, var] : llvm::zip_equal(term.read, fresh)) {
+    read.resize(std::max<size_t>(read.size(), entry.first + 1));
+    read[entry.first].push_back(var);
+  }
+  return apply(function, operands, read, ArrayRef(value.at).drop_front(term.kept),
+               ArrayRef(term.sizes).drop_front(term.kept));
 }
 
 //===----------------------------------------------------------------------===//
@@ -229,12 +229,8 @@ void Forms::simplify(Summand summand, Form &result) {
   if (summand.factor == Rational(0) || !simplifyGuards(summand))
     return;
   if (terms[summand.value.term].kind == Term::Sum) {
-    for (Summand &part : unfold(summand.value)) {
-      part.factor *= summand.factor;
-      llvm::append_range(part.bound, summand.bound);
-      llvm::append_range(part.guards, summand.guards);
-      simplify(std::move(part), result);
-    }
+    for (Summand &part : unfold(summand.value))
+      simplify(within(std::move(part), summand), result);
     return;
   }
   // A digit that one condition alone depends on, which holds for one value of it at most.
@@ -287,7 +283,7 @@ bool Forms::pushInwards(const Summand &summand, Form &result) {
   const Function *function = functionOf(summand.value);
   if (!function)
     return false;
-  Function copy = *function;
+  const Function copy = *function;
   const Term term = terms[summand.value.term];
   for (Var var : summand.bound) {
     auto depends = [&](const Index &index) { return index.at(var) != 0; };
@@ -314,21 +310,16 @@ bool Forms::pushInwards(const Summand &summand, Form &result) {
     } else if (users.size() != 1) {
       continue;
     }
-    SmallVector<Var> fresh;
-    std::vector<Form> operands = operandsOf(summand.value, &fresh);
-    SmallVector<SmallVector<Var, 2>> read = byOperand(term, fresh);
-    for (unsigned i : group)
-      operands[i] = sum(std::move(operands[i]), var);
-    std::optional<Form> made =
-        apply(copy, operands, read, own, ArrayRef(term.sizes).drop_front(term.kept));
+    std::optional<Form> made = makeAgain(summand.value, [&](std::vector<Form> &operands) {
+      for (unsigned i : group)
+        operands[i] = sum(std::move(operands[i]), var);
+    });
     if (!made)
       continue;
-    for (Summand &part : *made) {
-      part.factor *= summand.factor;
-      llvm::copy_if(summand.bound, std::back_inserter(part.bound), [&](Var v) { return v != var; });
-      llvm::append_range(part.guards, summand.guards);
-      simplify(std::move(part), result);
-    }
+    Summand rest = summand;
+    rest.bound.erase(llvm::find(rest.bound, var));
+    for (Summand &part : *made)
+      simplify(within(std::move(part), rest), result);
     return true;
   }
   return false;
@@ -349,19 +340,14 @@ bool Forms::nameRows(const Summand &summand, Form &result) {
     return false;
   if (isWhole(summand.value))
     return false;
-  Function copy = *function;
-  std::optional<Form> made = apply(copy, operandsOf(summand.value));
+  std::optional<Form> made = makeAgain(summand.value);
   // To a whole one, or an earlier one, so that this ends.
   if (!made || !llvm::all_of(*made, [&](const Summand &part) {
         return part.value.term < summand.value.term || isWhole(part.value);
       }))
     return false;
-  for (Summand &part : *made) {
-    part.factor *= summand.factor;
-    llvm::append_range(part.bound, summand.bound);
-    llvm::append_range(part.guards, summand.guards);
-    simplify(std::move(part), result);
-  }
+  for (Summand &part : *made)
+    simplify(within(std::move(part), summand), result);
   return true;
 }
 
@@ -521,8 +507,31 @@ Form Forms::sum(Form form, ArrayRef<Var> bound) {
   return normal(form);
 }
 
+Form Forms::outside(const Form &form, const Guard &guard) const {
+  auto [least, greatest] = rangeOf(guard.index);
+  Form parts = where(form, Guard{guard.index, least, std::min(guard.low, greatest + 1)});
+  llvm::append_range(parts,
+                     where(form, Guard{guard.index, std::max(guard.high, least), greatest + 1}));
+  return parts;
+}
+
+Form Forms::isWithin(const Guard &guard) {
+  return normal(where(number(Rational(1)), guard));
+}
+
+SmallVector<Var, 2> Forms::renew(Form &form, ArrayRef<Var> vars) {
+  SmallVector<Var, 2> fresh;
+  Digits digits;
+  for (Var var : vars) {
+    fresh.push_back(make(sizes[var]));
+    digits[var] = Index::of(fresh.back());
+  }
+  replace(form, digits);
+  return fresh;
+}
+
 bool Forms::areEqual(const Form &left, const Form &right, bool byCase) {
   Form rest = add(left, right, Rational(-1));
-  return (rest.empty() || (byCase && isZeroByCase(makeAgain(rest)))) && !hasOverflowed() &&
+  return (rest.empty() || (byCase && isZeroByCase(makeAllAgain(rest)))) && !hasOverflowed() &&
          !isTooDeep;
 }

@@ -18,6 +18,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/raw_ostream.h"
@@ -71,6 +72,21 @@ struct Summand {
 };
 using Form = std::vector<Summand>;
 void replace(Form &form, const Digits &digits);
+/// Digits that are numbered as these are.
+Digits digitsAt(ArrayRef<Index> indices);
+/// Those of the term's place, and of conditions.
+template <typename Of, typename Visit> void forEachIndex(Of &summand, Visit visit) {
+  for (auto &index : summand.value.at)
+    visit(index);
+  for (auto &guard : summand.guards)
+    visit(guard.index);
+}
+bool mentions(const Summand &summand, Var var);
+Form formOf(Reference value, Rational factor = Rational(1));
+/// The part as often, and where, as what it is a part of counts.
+Summand within(Summand part, const Summand &whole);
+/// The form where conditions hold, and nothing elsewhere.
+Form where(Form form, ArrayRef<Guard> guards);
 
 struct Term {
   enum Kind : uint8_t { Leaf, Op, Sum } kind = Leaf;
@@ -98,6 +114,12 @@ struct Function {
   bool isChoice = false;
   /// The operand of which a softmax is: a share of -inf is 0.
   std::optional<unsigned> scores;
+  /// It holds where its integer lies there, from the first on and before the second.
+  std::optional<std::pair<int64_t, int64_t>> marks;
+  /// It is its first operand, or this number where the mark that is its second one holds.
+  std::optional<int64_t> fills;
+  /// It holds where one of its operands does.
+  bool isAnyOf = false;
 };
 
 class Forms {
@@ -131,6 +153,12 @@ public:
   /// For messages: the first summands.
   std::string textOf(const Form &form) const;
   Form sum(Form form, ArrayRef<Var> bound);
+  /// The form where the condition does not hold.
+  Form outside(const Form &form, const Guard &guard) const;
+  /// 1 where the condition holds, else 0.
+  Form isWithin(const Guard &guard);
+  /// The form over other digits instead of these, which it returns.
+  SmallVector<Var, 2> renew(Form &form, ArrayRef<Var> vars);
   /// The function of forms, read along groups of digits, at places of its result alone. Nothing
   /// where the log does not define it.
   std::optional<Form> apply(const Function &function, ArrayRef<Form> operands,
@@ -138,11 +166,14 @@ public:
                             ArrayRef<int64_t> resultSizes = {});
   /// The same, of which `fails` is said where there is none.
   Form applyOr(bool &fails, const Function &function, ArrayRef<Form> operands);
+  /// The function and the operands that the form is, if it reads them at one place.
+  std::optional<std::pair<Function, std::vector<Form>>> asOp(const Form &form);
   /// The operands of an op's value; those read along digits are over new ones, which `read` takes.
   std::vector<Form> operandsOf(const Reference &value, llvm::SmallVectorImpl<Var> *read = nullptr);
-  /// The variables that a term reads, by operand.
-  static llvm::SmallVector<llvm::SmallVector<Var, 2>> byOperand(const Term &term,
-                                                                llvm::ArrayRef<Var> read);
+  /// An op's value, made again of its operands after a `change`.
+  std::optional<Form> makeAgain(
+      const Reference &value,
+      llvm::function_ref<void(std::vector<Form> &)> change = [](std::vector<Form> &) {});
   /// The form as a multiple of one term: the multiple is 1 if it must be `exact`.
   std::optional<std::pair<Rational, Reference>> asTerm(const Form &form, bool exact);
   /// The index that the form is.
@@ -174,7 +205,7 @@ private:
   Form unfold(const Reference &value);
   bool isZeroByCase(const Form &form);
   std::optional<Form> writeOut(const Form &form, const llvm::DenseSet<TermId> &of);
-  Form makeAgain(const Form &form);
+  Form makeAllAgain(const Form &form);
   /// Of each digit of a term whether conditions inside of it depend on it.
   llvm::DenseMap<TermId, std::vector<bool>> conditions;
   const std::vector<bool> &conditionsOf(TermId id);
@@ -183,6 +214,9 @@ private:
   bool pushInwards(const Summand &summand, Form &result);
   bool nameRows(const Summand &summand, Form &result);
   std::string keyOf(const Summand &summand) const;
+  /// Of what terms: sums are known by theirs, in any order.
+  static std::string signatureOf(const Form &form);
+  static std::string signatureOf(StringRef key, ArrayRef<Reference> operands);
   bool matchSum(const Term &sum, const Form &form, bool exact, Rational &factor, Reference &value);
   std::optional<Form> multiply(const Function &function, std::vector<Reference> factors);
   bool isNotNegative(const Form &form) const;

@@ -52,12 +52,41 @@ Index cleave::replay::replace(const Index &index, const Digits &digits) {
 }
 
 void cleave::replay::replace(Form &form, const Digits &digits) {
-  for (Summand &summand : form) {
-    for (Guard &guard : summand.guards)
-      guard.index = replace(guard.index, digits);
-    for (Index &index : summand.value.at)
-      index = replace(index, digits);
-  }
+  for (Summand &summand : form)
+    forEachIndex(summand, [&](Index &index) { index = replace(index, digits); });
+}
+
+Digits cleave::replay::digitsAt(ArrayRef<Index> indices) {
+  Digits digits;
+  for (auto [i, index] : llvm::enumerate(indices))
+    digits[i] = index;
+  return digits;
+}
+
+bool cleave::replay::mentions(const Summand &summand, Var var) {
+  bool is = false;
+  forEachIndex(summand, [&](const Index &index) { is |= index.at(var) != 0; });
+  return is;
+}
+
+Form cleave::replay::formOf(Reference value, Rational factor) {
+  Summand summand;
+  summand.factor = factor;
+  summand.value = std::move(value);
+  return {std::move(summand)};
+}
+
+Summand cleave::replay::within(Summand part, const Summand &whole) {
+  part.factor *= whole.factor;
+  llvm::append_range(part.bound, whole.bound);
+  llvm::append_range(part.guards, whole.guards);
+  return part;
+}
+
+Form cleave::replay::where(Form form, ArrayRef<Guard> guards) {
+  for (Summand &summand : form)
+    llvm::append_range(summand.guards, guards);
+  return form;
 }
 
 std::pair<int64_t, int64_t> Forms::rangeOf(const Index &index) const {

@@ -32,31 +32,42 @@ std::optional<Form> Ops::square(const Form &form, Type element) {
     auto square = forms.apply(productOf(element), {Form{value}, Form{value}});
     if (!square)
       return std::nullopt;
-    for (Summand &part : *square) {
-      part.guards.push_back(summand.guards[0]);
-      squares.push_back(std::move(part));
-    }
+    llvm::append_range(squares, where(*square, summand.guards));
   }
   return forms.normal(squares);
 }
 
-/// Of a norm: whether it is of order 2.
-static bool isEuclidean(Operation *op) {
+bool cleave::replay::isEuclidean(Operation *op) {
   if (auto order = op->getAttrOfType<FloatAttr>("ord"))
     return order.getValueAsDouble() == 2.0;
   auto order = op->getAttrOfType<IntegerAttr>("ord");
   return order ? order.getInt() == 2 : !op->hasAttr("ord");
 }
 
-bool Ops::isTrusted(Operation *op) {
-  return !isa<aten::LinalgVectorNormOp>(op) || isEuclidean(op);
+SmallVector<Var> Ops::splitDims(Operation *op, const Tensor &value, Tensor &result) const {
+  auto given = op->getAttrOfType<DenseI64ArrayAttr>("dim");
+  auto keeps = op->getAttrOfType<BoolAttr>("keepdim");
+  int64_t rank = value.dims.size();
+  // Without dimensions over all of them.
+  SmallVector<bool> isOver(rank, !given || given.empty());
+  for (int64_t dim : given ? given.asArrayRef() : ArrayRef<int64_t>())
+    isOver[dim < 0 ? dim + rank : dim] = true;
+  SmallVector<Var> over;
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    if (isOver[dim])
+      llvm::append_range(over, value.dims[dim]);
+    if (!isOver[dim])
+      result.dims.push_back(value.dims[dim]);
+    else if (keeps && keeps.getValue())
+      result.dims.emplace_back();
+  }
+  return over;
 }
 
 std::optional<Tensor> Ops::norm(Operation *op, ArrayRef<Tensor> operands) {
   RankedTensorType type = tensorOf(op->getResult(0).getType());
   Type element = type.getElementType();
-  auto isOfType = [&](Type operand) { return tensorOf(operand).getElementType() == element; };
-  if (!(element.isF32() || element.isF64()) || !llvm::all_of(op->getOperandTypes(), isOfType))
+  if (!(element.isF32() || element.isF64()) || !isInOneType(op))
     return std::nullopt;
   if (auto stack = dyn_cast<aten::StackOp>(op)) {
     // Of numbers: each where its place is.
@@ -65,10 +76,7 @@ std::optional<Tensor> Ops::norm(Operation *op, ArrayRef<Tensor> operands) {
     Tensor value{makeDims(type.getShape()), {}};
     Index place = placeIn(value.dims[0]);
     for (auto [i, operand] : llvm::enumerate(operands))
-      for (Summand summand : operand.form) {
-        summand.guards.push_back({place, int64_t(i), int64_t(i) + 1});
-        value.form.push_back(std::move(summand));
-      }
+      llvm::append_range(value.form, where(operand.form, Guard{place, int64_t(i), int64_t(i) + 1}));
     value.form = forms.normal(value.form);
     return value;
   }
@@ -77,23 +85,8 @@ std::optional<Tensor> Ops::norm(Operation *op, ArrayRef<Tensor> operands) {
   std::optional<Form> squares = square(operands[0].form, element);
   if (!squares)
     return std::nullopt;
-  // Without dimensions over all of them.
-  auto given = op->getAttrOfType<DenseI64ArrayAttr>("dim");
-  auto keeps = op->getAttrOfType<BoolAttr>("keepdim");
-  int64_t rank = operands[0].dims.size();
-  SmallVector<bool> isSummed(rank, !given || given.empty());
-  for (int64_t dim : given ? given.asArrayRef() : ArrayRef<int64_t>())
-    isSummed[dim < 0 ? dim + rank : dim] = true;
   Tensor value;
-  SmallVector<Var> over;
-  for (int64_t dim = 0; dim < rank; ++dim) {
-    if (isSummed[dim])
-      llvm::append_range(over, operands[0].dims[dim]);
-    if (!isSummed[dim])
-      value.dims.push_back(operands[0].dims[dim]);
-    else if (keeps && keeps.getValue())
-      value.dims.emplace_back();
-  }
+  SmallVector<Var> over = splitDims(op, operands[0], value);
   Function root = functionOf("root", element);
   root.isRoot = true;
   std::optional<Form> made = forms.apply(root, {forms.sum(std::move(*squares), over)});

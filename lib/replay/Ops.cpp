@@ -42,17 +42,21 @@ static std::optional<Rational> numberOr(Operation *op, StringRef name, int64_t f
   return scalar ? numberOf(scalar) : std::optional(Rational(fallback));
 }
 
-static int64_t integerOr(Operation *op, StringRef name, int64_t fallback) {
+int64_t cleave::replay::integerOr(Operation *op, StringRef name, int64_t fallback) {
   auto attribute = op->getAttrOfType<IntegerAttr>(name);
   return attribute ? attribute.getInt() : fallback;
 }
 
-/// Whether all tensors have the same dtype.
-static bool isInOneType(Operation *op) {
-  Type element = tensorOf(op->getResult(0).getType()).getElementType();
-  return !element.isInteger(1) && llvm::all_of(op->getOperandTypes(), [&](Type type) {
-    RankedTensorType tensor = tensorOf(type);
-    return tensor && tensor.getElementType() == element;
+int64_t cleave::replay::dimOf(Operation *op, int64_t rank, StringRef name) {
+  int64_t dim = integerOr(op, name, 0);
+  return dim + (dim < 0 ? rank : 0);
+}
+
+bool cleave::replay::isInOneType(Operation *op, std::optional<ArrayRef<unsigned>> operands) {
+  return llvm::all_of(llvm::enumerate(op->getOperandTypes()), [&](auto operand) {
+    RankedTensorType tensor = tensorOf(operand.value());
+    return (operands && !llvm::is_contained(*operands, operand.index())) ||
+           (tensor && tensor.getElementType() == elementOf(op->getResult(0)));
   });
 }
 
@@ -69,9 +73,9 @@ std::optional<Tensor> Ops::arithmetic(Operation *op, ArrayRef<Tensor> operands) 
     if (factor.size > 1 && (factor.isWhole() || !factor.addends.empty()))
       return std::nullopt;
   }
-  if (!isInOneType(op))
+  Type element = elementOf(op->getResult(0));
+  if (element.isInteger(1) || !isInOneType(op))
     return std::nullopt;
-  Type element = tensorOf(op->getResult(0).getType()).getElementType();
   std::optional<Rational> alpha = numberOr(op, "alpha", 1), beta = numberOr(op, "beta", 1);
   std::optional<Rational> other = numberOr(op, "other", 1);
   if (!alpha || !beta || !other)
@@ -142,15 +146,8 @@ std::optional<Tensor> Ops::arithmetic(Operation *op, ArrayRef<Tensor> operands) 
       });
   if (!value || !isAddition)
     return value;
-  // The bias is added once, not with each term of the sum.
-  for (sharding::Factor &factor : rule.factors)
-    factor.reduction = sharding::FactorReduction::None;
-  std::optional<Tensor> bias =
-      byRule(op, rule, operands, 0, [&](ArrayRef<Form> given, const Extent &) {
-        return std::optional(forms.scale(given[0], *beta));
-      });
   value->form = forms.scale(std::move(value->form), *alpha);
-  return bias ? add(std::move(*value), std::move(*bias)) : std::nullopt;
+  return withBias(op, rule, operands, std::move(value), 0, *beta);
 }
 
 std::optional<Tensor> Ops::constant(Operation *op) {
@@ -274,8 +271,7 @@ bool Ops::parts(Operation *op, ArrayRef<Tensor> operands, std::vector<Tensor> &r
           op))
     return false;
   RankedTensorType type = tensorOf(op->getOperand(0).getType());
-  int64_t dim = integerOr(op, "dim", 0);
-  dim += dim < 0 ? type.getRank() : 0;
+  int64_t dim = dimOf(op, type.getRank());
   int64_t size = type.getDimSize(dim), start = 0;
   auto take = [&](int64_t start, int64_t step, int64_t length, bool drops) {
     std::optional<Tensor> part = slice(operands[0], dim, start, step, length);
@@ -395,13 +391,7 @@ std::optional<Tensor> Ops::reduceMember(Tensor value, ArrayAttr summed, ArrayAtt
 }
 
 Tensor Ops::gather(Tensor value, unsigned dim, ArrayRef<Axis> along) {
-  Digits digits;
-  SmallVector<Var> places;
-  for (Var digit : digitsOf(along)) {
-    places.push_back(forms.make(forms.sizeOf(digit)));
-    digits[digit] = Index::of(places.back());
-  }
-  replace(value.form, digits);
+  SmallVector<Var, 2> places = forms.renew(value.form, digitsOf(along));
   value.dims[dim].insert(value.dims[dim].begin(), places.begin(), places.end());
   return value;
 }
@@ -462,8 +452,7 @@ std::optional<Tensor> Ops::convert(dist::ConvertOp op, Tensor value) {
     value.dims[*dim].insert(value.dims[*dim].begin(), part);
     place = place.plus(part, -1);
   }
-  for (Summand &summand : value.form)
-    summand.guards.push_back({place, 0, 1});
+  value.form = where(std::move(value.form), Guard{place, 0, 1});
   return value;
 }
 
@@ -535,10 +524,7 @@ bool Ops::communicate(Operation *op, ArrayRef<Tensor> operands, std::vector<Tens
         source[along[0].digits[0]] = Index::of(along[0].digits[0]).plus(Index(turn * size - by));
         Form form = value.form;
         replace(form, source);
-        for (Summand &summand : form) {
-          summand.guards.push_back({source[along[0].digits[0]], 0, size});
-          made->form.push_back(std::move(summand));
-        }
+        llvm::append_range(made->form, where(form, Guard{source[along[0].digits[0]], 0, size}));
       }
     }
     if (!made)
@@ -561,8 +547,7 @@ bool Ops::evaluate(Operation *op, StringRef step, ArrayRef<Tensor> operands,
   if (step == "copy") {
     if (isa<aten::CloneOp, aten::LiftFreshCopyOp, aten::ToCopyOp, aten::AliasOp, aten::DetachOp>(
             op) &&
-        tensorOf(op->getOperand(0).getType()).getElementType() ==
-            tensorOf(op->getResult(0).getType()).getElementType())
+        elementOf(op->getOperand(0)) == elementOf(op->getResult(0)))
       value = operands[0];
   } else if (step == "reshape") {
     if (isa<aten::ViewOp, aten::UnsafeViewOp, aten::UnsqueezeOp, aten::SqueezeOp,

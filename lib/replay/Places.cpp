@@ -45,30 +45,15 @@ const std::vector<bool> &Forms::conditionsOf(TermId id) {
 
 /// Each op's value as what the op makes of its operands there: of values that are taken at several
 /// places it is one term.
-Form Forms::makeAgain(const Form &form) {
+Form Forms::makeAllAgain(const Form &form) {
   Form result;
   for (const Summand &summand : form) {
-    const Function *function = functionOf(summand.value);
-    const Term term = terms[summand.value.term];
-    std::optional<Form> made;
-    if (function) {
-      Function copy = *function;
-      SmallVector<Var> fresh;
-      std::vector<Form> operands = operandsOf(summand.value, &fresh);
-      SmallVector<SmallVector<Var, 2>> read = byOperand(term, fresh);
-      made = apply(copy, operands, read, ArrayRef(summand.value.at).drop_front(term.kept),
-                   ArrayRef(term.sizes).drop_front(term.kept));
-    }
-    if (!made) {
+    std::optional<Form> made = makeAgain(summand.value);
+    if (!made)
       result.push_back(summand);
-      continue;
-    }
-    for (Summand &part : *made) {
-      part.factor *= summand.factor;
-      llvm::append_range(part.bound, summand.bound);
-      llvm::append_range(part.guards, summand.guards);
-      result.push_back(std::move(part));
-    }
+    else
+      for (Summand &part : *made)
+        result.push_back(within(std::move(part), summand));
   }
   return normal(result);
 }
@@ -136,7 +121,7 @@ bool Forms::isZeroByCase(const Form &form) {
   auto isZero = [&](Form there) {
     there = normal(there);
     if (!there.empty())
-      there = makeAgain(there);
+      there = makeAllAgain(there);
     llvm::DenseSet<TermId> left;
     for (const Summand &summand : there)
       left.insert(summand.value.term);
@@ -191,49 +176,26 @@ std::optional<Form> Ops::byCase(ArrayRef<Form> given, MakeForm build) {
           made = byCase(there, build);
         if (!made)
           return std::nullopt;
-        for (Summand &summand : *made) {
-          summand.guards.push_back({Index::of(digit), *low, *high});
-          result.push_back(std::move(summand));
-        }
+        llvm::append_range(result, where(*made, Guard{Index::of(digit), *low, *high}));
       }
       return forms.normal(result);
     }
   return std::nullopt;
 }
 
-static int64_t dimOf(Operation *op, StringRef name, int64_t rank) {
-  auto attribute = op->getAttrOfType<IntegerAttr>(name);
-  int64_t dim = attribute ? attribute.getInt() : 0;
-  return dim + (dim < 0 ? rank : 0);
-}
-
-static bool isInOneType(Operation *op, ArrayRef<unsigned> operands) {
-  Type element = tensorOf(op->getResult(0).getType()).getElementType();
-  return llvm::all_of(operands, [&](unsigned i) {
-    return tensorOf(op->getOperand(i).getType()).getElementType() == element;
-  });
-}
-
 std::optional<Tensor> Ops::order(Operation *op, ArrayRef<Tensor> operands) {
-  Type element = tensorOf(op->getResult(0).getType()).getElementType();
+  Type element = elementOf(op->getResult(0));
   sharding::ShardingRule rule = sharding::getShardingRule(op);
   if (isa<aten::CumsumOp>(op)) {
     Tensor value = operands[0];
-    int64_t dim = dimOf(op, "dim", value.dims.size());
-    if (value.dims.empty() || element.isInteger(1) || !isInOneType(op, {0}))
+    int64_t dim = dimOf(op, value.dims.size());
+    if (value.dims.empty() || element.isInteger(1) || !isInOneType(op, {{0}}))
       return std::nullopt;
     // Places that count are not behind the result's.
-    SmallVector<Var, 2> counted;
-    Digits digits;
-    for (Var var : value.dims[dim]) {
-      counted.push_back(forms.make(forms.sizeOf(var)));
-      digits[var] = Index::of(counted.back());
-    }
-    replace(value.form, digits);
+    SmallVector<Var, 2> counted = forms.renew(value.form, value.dims[dim]);
     Index behind = placeIn(value.dims[dim]).plus(placeIn(counted), -1);
-    for (Summand &summand : value.form)
-      summand.guards.push_back({behind, 0, forms.rangeOf(behind).second + 1});
-    value.form = forms.sum(std::move(value.form), counted);
+    Guard counts{behind, 0, forms.rangeOf(behind).second + 1};
+    value.form = forms.sum(where(std::move(value.form), counts), counted);
     return value;
   }
   if (isa<aten::LtOp>(op)) {
@@ -246,14 +208,12 @@ std::optional<Tensor> Ops::order(Operation *op, ArrayRef<Tensor> operands) {
                     if (!left || !right)
                       return std::nullopt;
                     Index further = right->plus(*left, -1);
-                    Form one = forms.number(Rational(1));
-                    one[0].guards.push_back(
+                    return forms.isWithin(
                         {further, 1, std::max<int64_t>(forms.rangeOf(further).second, 0) + 1});
-                    return forms.normal(one);
                   });
   }
-  if (!isa<aten::WhereOp>(op) || !isInOneType(op, {1, 2}) ||
-      !tensorOf(op->getOperand(0).getType()).getElementType().isInteger(1))
+  if (!isa<aten::WhereOp>(op) || !isInOneType(op, {{1, 2}}) ||
+      !elementOf(op->getOperand(0)).isInteger(1))
     return std::nullopt;
   // Of a mark that is 1 where one condition holds.
   return byRule(op, rule, operands, 0,
@@ -262,18 +222,8 @@ std::optional<Tensor> Ops::order(Operation *op, ArrayRef<Tensor> operands) {
                   if (mark.size() != 1 || mark[0].factor != Rational(1) || !mark[0].bound.empty() ||
                       mark[0].guards.size() != 1 || mark[0].value.term != 0)
                     return std::nullopt;
-                  const Guard &holds = mark[0].guards[0];
-                  auto [least, greatest] = forms.rangeOf(holds.index);
-                  Form chosen;
-                  auto add = [&](const Form &form, int64_t low, int64_t high) {
-                    for (Summand summand : form) {
-                      summand.guards.push_back({holds.index, low, high});
-                      chosen.push_back(std::move(summand));
-                    }
-                  };
-                  add(given[1], holds.low, holds.high);
-                  add(given[2], least, holds.low);
-                  add(given[2], holds.high, greatest + 1);
+                  Form chosen = where(given[1], mark[0].guards);
+                  llvm::append_range(chosen, forms.outside(given[2], mark[0].guards[0]));
                   return forms.normal(chosen);
                 });
 }
@@ -283,7 +233,7 @@ std::optional<Tensor> Ops::concatenate(Operation *op, ArrayRef<Tensor> operands)
   RankedTensorType type = tensorOf(op->getResult(0).getType());
   if (!isa<aten::CatOp>(op))
     return std::nullopt;
-  int64_t dim = dimOf(op, "dim", type.getRank()), start = 0;
+  int64_t dim = dimOf(op, type.getRank()), start = 0;
   std::optional<Tensor> result;
   Var at = forms.make(type.getDimSize(dim));
   for (auto [part, given] : llvm::zip(operands, op->getOperandTypes())) {
@@ -297,15 +247,11 @@ std::optional<Tensor> Ops::concatenate(Operation *op, ArrayRef<Tensor> operands)
       result->dims[dim] = {at};
     }
     Tensor piece = part;
-    Digits digits;
-    for (int64_t i = 0; i < type.getRank(); ++i)
-      if (i != dim && !cutAlike(*result, i, piece, i, digits))
-        return std::nullopt;
-    replace(piece.form, digits);
+    if (!alignTo(*result, piece, dim))
+      return std::nullopt;
     Index place = placeIn(piece.dims[dim]).plus(Index(start)).plus(at, -1);
-    for (Summand &summand : piece.form)
-      summand.guards.push_back({place, 0, 1});
-    llvm::append_range(result->form, forms.sum(std::move(piece.form), piece.dims[dim]));
+    llvm::append_range(
+        result->form, forms.sum(where(std::move(piece.form), Guard{place, 0, 1}), piece.dims[dim]));
     start += own.getDimSize(dim);
   }
   return result;
@@ -315,19 +261,13 @@ std::optional<Tensor> Ops::concatenate(Operation *op, ArrayRef<Tensor> operands)
 /// one elsewhere.
 std::optional<Tensor> Ops::selectByPlace(Operation *op, ArrayRef<Tensor> operands) {
   Tensor value = operands[0];
-  int64_t dim = dimOf(op, "dim", value.dims.size());
-  if (value.dims.empty() || operands[1].dims.size() != 1 || !isInOneType(op, {0}))
+  int64_t dim = dimOf(op, value.dims.size());
+  if (value.dims.empty() || operands[1].dims.size() != 1 || !isInOneType(op, {{0}}))
     return std::nullopt;
   SmallVector<Var, 2> taken = value.dims[dim];
   // The index may be made of what the value is made of.
-  Digits fresh;
-  value.dims[dim].clear();
-  for (Var var : operands[1].dims[0]) {
-    value.dims[dim].push_back(forms.make(forms.sizeOf(var)));
-    fresh[var] = Index::of(value.dims[dim].back());
-  }
   Form index = operands[1].form;
-  replace(index, fresh);
+  value.dims[dim] = forms.renew(index, operands[1].dims[0]);
   struct Choice {
     SmallVector<Guard, 1> guards;
     Form place;
@@ -353,19 +293,15 @@ std::optional<Tensor> Ops::selectByPlace(Operation *op, ArrayRef<Tensor> operand
     std::optional<Index> place = forms.asPosition(forms.normal(choice.place));
     if (!place)
       return std::nullopt;
-    named.push_back(forms.number(Rational(1))[0]);
-    named.back().guards = choice.guards;
-    named.back().guards.push_back({placeIn(taken).plus(*place, -1), 0, 1});
+    Guard isThere{placeIn(taken).plus(*place, -1), 0, 1};
+    llvm::append_range(named, where(where(forms.number(Rational(1)), choice.guards), isThere));
   }
   // One place is named, whatever digits are.
   if (!forms.areEqual(forms.sum(named, taken), forms.number(Rational(1)), /*byCase=*/true))
     return std::nullopt;
   Form all;
-  for (const Summand &summand : value.form)
-    for (const Summand &where : named) {
-      all.push_back(summand);
-      llvm::append_range(all.back().guards, where.guards);
-    }
+  for (const Summand &there : named)
+    llvm::append_range(all, where(value.form, there.guards));
   value.form = forms.sum(std::move(all), taken);
   return value;
 }

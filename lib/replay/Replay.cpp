@@ -1,5 +1,10 @@
 //===- Replay.cpp - the claims of a log against both programs ---------------===//
 
+#include "dialects/aten/ops/Comparison.h"
+#include "dialects/aten/ops/Copy.h"
+#include "dialects/aten/ops/Indexing.h"
+#include "dialects/aten/ops/Normalization.h"
+#include "dialects/aten/ops/Reduction.h"
 #include "lib/replay/Replayer.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -10,9 +15,6 @@ using namespace cleave::replay;
 using dist::PlacementAttr;
 using train::RoleAttr;
 using train::RoleKind;
-
-/// Steps whose claims are axioms here: what they rest on is executed by the prover's tests.
-static constexpr StringRef kTrusted[] = {"draw", "lookup", "statistics", "order", "rows"};
 
 //===----------------------------------------------------------------------===//
 // Values
@@ -42,6 +44,20 @@ Tensor Replay::valueOf(const Claim &claim) {
     for (Var &var : summand.bound)
       var = digits.contains(var) ? digits[var].parts.begin()->first : var;
   return value;
+}
+
+/// Whether what the step makes of the op may be taken from a log: there is a lemma about it, which
+/// the prover's tests execute, and no formula here.
+static bool isTrusted(Operation *op, StringRef step) {
+  if (step == "draw")
+    return op->getName().getStringRef().starts_with("aten.rng_");
+  if (step == "lookup")
+    return isa<aten::IndexAddOp, aten::IndexPutOp>(op);
+  if (step == "statistics")
+    return isa<aten::StackOp, aten::VarCorrectionOp, aten::NativeBatchNormLegitFunctionalOp,
+               aten::NativeBatchNormLegitNoTrainingOp, aten::NativeBatchNormBackwardOp>(op) ||
+           (isa<aten::LinalgVectorNormOp>(op) && isEuclidean(op));
+  return step == "rows" || (step == "order" && isa<aten::WhereOp>(op));
 }
 
 bool Replay::takeClaim(Program &program, mlir::Operation *op, const Claim &claim,
@@ -96,7 +112,7 @@ bool Replay::takeClaim(Program &program, mlir::Operation *op, const Claim &claim
             unknowns.insert(summand->value.term).second) ||
            fail(where("the claim is not an unknown value"), claim.line);
   }
-  if (!made && llvm::is_contained(kTrusted, claim.step) && Ops::isTrusted(op)) {
+  if (!made && op && isTrusted(op, claim.step)) {
     ++outcome.trusted[claim.step + " of " + op->getName().getStringRef().str()];
     return true;
   }
@@ -252,21 +268,12 @@ bool Replay::compareResults() {
     PlacementAttr placement = result.placement;
     if (StringRef(name).starts_with("microbatch gradient "))
       expected->form = forms.sum(std::move(expected->form), scatteredPlaces(placement));
-    SmallVector<Var> summed;
-    Rational scale(1);
-    for (const Axis &axis : axes) {
-      dist::AxisPlacement there = on(placement, axis.name);
-      if (there.isReplicate() || there.isShard())
-        continue;
-      if (!isSum(there))
-        return fail("the placement of '" + name + "' says nothing of the whole value");
-      llvm::append_range(summed, axis.digits);
-      if (there.reduction == dist::Reduction::Avg)
-        scale = scale / Rational(axis.size);
-    }
+    std::optional<Terms> terms = termsOf(placement);
+    if (!terms)
+      return fail("the placement of '" + name + "' says nothing of the whole value");
     Tensor value = result.value;
-    if (!summed.empty())
-      value.form = forms.scale(forms.sum(std::move(value.form), summed), scale);
+    if (!terms->places.empty())
+      value.form = forms.scale(forms.sum(std::move(value.form), terms->places), terms->share);
     std::optional<Tensor> wanted = toLocal(*expected, placement);
     if (!wanted || !ops.areEqual(value, *wanted))
       return fail("'" + name + "' is not that of one device: " + forms.textOf(value.form) +

@@ -116,6 +116,17 @@ private:
   bool readBatches();
   bool checkBatches();
   SmallVector<Var> scatteredPlaces(dist::PlacementAttr placement);
+  /// The places of which the value is a sum of terms, and the share of each.
+  struct Terms {
+    SmallVector<Var> places;
+    Rational share = Rational(1);
+  };
+  std::optional<Terms> termsOf(dist::PlacementAttr placement);
+  dist::PlacementAttr placementOf(Program &program, const Held &held, mlir::func::FuncOp function,
+                                  unsigned number, bool isResult) {
+    return held.bucket ? dist::getPlacement(held.type)
+                       : placementOf(program, function, number, isResult);
+  }
   std::optional<Tensor> toLocal(Tensor value, dist::PlacementAttr placement);
   bool walk(Program &program);
   bool walkBucket(Program &program, mlir::Operation *op);
@@ -138,7 +149,6 @@ bool passesOn(train::RoleAttr role);
 bool isStageSum(train::RoleAttr role);
 /// What a placement says of each axis; without it, and invariant, all ranks have the same.
 dist::AxisPlacement on(dist::PlacementAttr placement, llvm::StringRef axis);
-bool isSum(const dist::AxisPlacement &placement);
 
 } // namespace cleave::replay
 

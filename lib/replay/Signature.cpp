@@ -126,9 +126,20 @@ dist::AxisPlacement cleave::replay::on(PlacementAttr placement, StringRef axis) 
   return !found || found->isInvariant() ? dist::AxisPlacement::replicate() : *found;
 }
 
-bool cleave::replay::isSum(const dist::AxisPlacement &placement) {
-  return placement.isPartial() && (placement.reduction == dist::Reduction::Sum ||
-                                   placement.reduction == dist::Reduction::Avg);
+std::optional<Replay::Terms> Replay::termsOf(PlacementAttr placement) {
+  Terms terms;
+  for (const Axis &axis : axes) {
+    dist::AxisPlacement there = on(placement, axis.name);
+    if (there.isReplicate() || there.isShard())
+      continue;
+    bool isMean = there.isPartial() && there.reduction == dist::Reduction::Avg;
+    if (!isMean && !(there.isPartial() && there.reduction == dist::Reduction::Sum))
+      return std::nullopt;
+    llvm::append_range(terms.places, axis.digits);
+    if (isMean)
+      terms.share = terms.share / Rational(axis.size);
+  }
+  return terms;
 }
 
 /// The signature: each argument of LOCAL is its part, or its term, of a leaf, and GLOBAL's the
@@ -152,8 +163,7 @@ bool Replay::readArguments() {
         continue;
       for (const Held &held : heldBy(part.function, argument.getType(), role)) {
         std::string name = nameOf(part, held.role, number, false);
-        PlacementAttr placement = held.bucket ? dist::getPlacement(held.type)
-                                              : placementOf(local, part.function, number, false);
+        PlacementAttr placement = placementOf(local, held, part.function, number, false);
         if (!readArgument(part, held, name, placement, wholes))
           return false;
         if (held.bucket)
@@ -187,16 +197,16 @@ bool Replay::readArgument(Part part, const Held &of, const std::string &name,
            fail("'" + name + "' lies in two ways");
   taken.placement = placement;
   taken.bucket = of.bucket;
-  bool isCut = llvm::any_of(axes, [&](const Axis &axis) {
-    dist::AxisPlacement there = on(placement, axis.name);
-    return !there.isReplicate() && !there.isShard();
-  });
+  std::optional<Terms> terms = termsOf(placement);
+  if (!terms)
+    return fail("'" + name + "' lies in a way that is not replayed");
   // What the update takes is what the reduction before it returns, in another place.
   StringRef rest = name;
   Batches::How how = batches.howOf(part.function, of.role);
   bool reduces =
       llvm::any_of(global.parts, [](const Part &part) { return part.phase == "reduce"; });
-  if (rest.consume_front("update gradient ") && !reduces && !isCut && how == Batches::Same)
+  if (rest.consume_front("update gradient ") && !reduces && terms->places.empty() &&
+      how == Batches::Same)
     if (auto before = arguments.find("reduce gradient " + rest.str()); before != arguments.end()) {
       std::optional<Tensor> own = toLocal(before->second.global, placement);
       if (!own)
@@ -207,25 +217,12 @@ bool Replay::readArgument(Part part, const Held &of, const std::string &name,
     }
   SmallVector<Index, 4> places;
   SmallVector<int64_t, 4> sizes;
-  SmallVector<Var> summed;
-  Rational scale(1);
+  SmallVector<Var> summed = terms->places;
   auto add = [&](Var var) {
     places.push_back(Index::of(var));
     sizes.push_back(forms.sizeOf(var));
   };
-  for (const Axis &axis : axes) {
-    dist::AxisPlacement there = on(placement, axis.name);
-    if (there.isReplicate() || there.isShard())
-      continue;
-    if (!isSum(there))
-      return fail("'" + name + "' lies in a way that is not replayed");
-    for (Var digit : axis.digits) {
-      add(digit);
-      summed.push_back(digit);
-    }
-    if (there.reduction == dist::Reduction::Avg)
-      scale = scale / Rational(axis.size);
-  }
+  llvm::for_each(summed, add);
   if (how != Batches::Same)
     for (StringAttr axis : batches.getAxes().getAsRange<StringAttr>())
       for (Var digit : ops.findAxis(axis)->digits) {
@@ -251,7 +248,7 @@ bool Replay::readArgument(Part part, const Held &of, const std::string &name,
     return fail("'" + name + "' lies in parts of several sizes");
   own->form = forms.normal(own->form);
   taken.local = std::move(*own);
-  taken.global.form = forms.scale(forms.sum(taken.global.form, summed), scale);
+  taken.global.form = forms.scale(forms.sum(taken.global.form, summed), terms->share);
   return true;
 }
 
@@ -273,8 +270,7 @@ bool Replay::checkTies() {
             takers = {"microbatch accumulator " + name,
                       (reduces ? "reduce gradient " : "update gradient ") + name};
         }
-        PlacementAttr placement = held.bucket ? dist::getPlacement(held.type)
-                                              : placementOf(local, part.function, i, true);
+        PlacementAttr placement = placementOf(local, held, part.function, i, true);
         for (const std::string &taker : takers)
           if (auto found = arguments.find(taker); found != arguments.end())
             for (const Axis &axis : axes)

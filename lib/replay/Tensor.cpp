@@ -119,25 +119,24 @@ bool Ops::cutAlike(Tensor &left, unsigned leftDim, Tensor &right, unsigned right
   return true;
 }
 
-bool Ops::areEqual(Tensor left, Tensor right) {
+bool Ops::alignTo(Tensor &left, Tensor &right, std::optional<unsigned> but) {
   Digits digits;
   if (left.dims.size() != right.dims.size())
     return false;
   for (unsigned dim = 0; dim < left.dims.size(); ++dim)
-    if (!cutAlike(left, dim, right, dim, digits))
+    if (dim != but && !cutAlike(left, dim, right, dim, digits))
       return false;
   replace(right.form, digits);
-  return forms.areEqual(left.form, right.form, /*byCase=*/true);
+  return true;
+}
+
+bool Ops::areEqual(Tensor left, Tensor right) {
+  return alignTo(left, right) && forms.areEqual(left.form, right.form, /*byCase=*/true);
 }
 
 std::optional<Tensor> Ops::add(Tensor left, Tensor right) {
-  Digits digits;
-  if (left.dims.size() != right.dims.size())
+  if (!alignTo(left, right))
     return std::nullopt;
-  for (unsigned dim = 0; dim < left.dims.size(); ++dim)
-    if (!cutAlike(left, dim, right, dim, digits))
-      return std::nullopt;
-  replace(right.form, digits);
   left.form = forms.add(left.form, right.form);
   return left;
 }
@@ -310,6 +309,19 @@ std::optional<Tensor> Ops::byRule(Operation *op, const ShardingRule &rule,
   return value;
 }
 
+/// The value and a bias, which is added once, not with each term of a sum.
+std::optional<Tensor> Ops::withBias(Operation *op, ShardingRule rule, ArrayRef<Tensor> operands,
+                                    std::optional<Tensor> value, unsigned bias,
+                                    const Rational &factor) {
+  for (sharding::Factor &each : rule.factors)
+    each.reduction = FactorReduction::None;
+  std::optional<Tensor> once =
+      byRule(op, rule, operands, 0, [&](ArrayRef<Form> given, const Extent &) {
+        return std::optional(forms.scale(given[bias], factor));
+      });
+  return value && once ? add(std::move(*value), std::move(*once)) : std::nullopt;
+}
+
 /// What makes two ops one function of elements: all but operands and sizes. As the log has it.
 static std::string keyOf(Operation *op, const ShardingRule &rule, unsigned result, StringRef left) {
   std::string key;
@@ -329,7 +341,7 @@ static std::string keyOf(Operation *op, const ShardingRule &rule, unsigned resul
   for (Type type : op->getOperandTypes())
     if (RankedTensorType tensor = tensorOf(type))
       os << ' ' << tensor.getElementType();
-  os << " -> " << tensorOf(op->getResult(result).getType()).getElementType();
+  os << " -> " << elementOf(op->getResult(result));
   SmallVector<int> numbers;
   int count = 0;
   for (unsigned i = 0; i < rule.factors.size(); ++i)
@@ -355,8 +367,7 @@ static std::string keyOf(Operation *op, const ShardingRule &rule, unsigned resul
 static bool isMove(Operation *op, const ShardingRule &rule) {
   if (op->getNumOperands() != 1 || op->getNumResults() != 1 ||
       !llvm::any_of(rule.linear, [](const auto &group) { return group.moves; }) ||
-      tensorOf(op->getOperand(0).getType()).getElementType() !=
-          tensorOf(op->getResult(0).getType()).getElementType())
+      elementOf(op->getOperand(0)) != elementOf(op->getResult(0)))
     return false;
   return llvm::all_of(llvm::enumerate(rule.factors), [&](auto entry) {
     return entry.value().size == 1 ||
@@ -424,6 +435,7 @@ bool Ops::rule(Operation *op, ArrayRef<Tensor> operands, std::vector<Tensor> &re
         auto number = dyn_cast<FloatAttr>(attribute.getValue());
         return number && !number.getValue().isFinite();
       });
+      noteMarks(op, function);
       function.isChoice = isa<aten::WhereOp, aten::MaskedFillScalarOp>(op);
       if (auto filled = dyn_cast<aten::MaskedFillScalarOp>(op))
         if (auto number = filled->getAttrOfType<FloatAttr>("value"))
@@ -435,8 +447,7 @@ bool Ops::rule(Operation *op, ArrayRef<Tensor> operands, std::vector<Tensor> &re
       for (const sharding::LinearGroup &group : rule.linear)
         if (llvm::is_contained(group.results, i) &&
             llvm::all_of(group.operands, [&](unsigned operand) {
-              return tensorOf(op->getOperand(operand).getType()).getElementType() ==
-                     type.getElementType();
+              return elementOf(op->getOperand(operand)) == type.getElementType();
             }))
           function.linear.emplace_back(group.operands);
       if (hasBias)
@@ -453,14 +464,8 @@ bool Ops::rule(Operation *op, ArrayRef<Tensor> operands, std::vector<Tensor> &re
                 taken[operand].clear();
             return forms.apply(function, taken, extent.read, extent.results, extent.resultSizes);
           });
-      if (value && hasBias) {
-        for (sharding::Factor &factor : rule.factors)
-          factor.reduction = sharding::FactorReduction::None;
-        std::optional<Tensor> bias =
-            byRule(op, rule, operands, i,
-                   [](ArrayRef<Form> given, const Extent &) { return std::optional(given[2]); });
-        value = bias ? add(std::move(*value), std::move(*bias)) : std::nullopt;
-      }
+      if (hasBias)
+        value = withBias(op, rule, operands, std::move(value), 2, Rational(1));
       if (!value)
         break;
       if (divisor)

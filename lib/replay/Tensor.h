@@ -36,6 +36,14 @@ struct Axis {
 inline mlir::RankedTensorType tensorOf(mlir::Type type) {
   return mlir::dyn_cast<mlir::RankedTensorType>(dist::valueTypeOf(type));
 }
+inline mlir::Type elementOf(mlir::Value value) {
+  return tensorOf(value.getType()).getElementType();
+}
+/// Whether these operands, or all, have the element type of the first result.
+bool isInOneType(mlir::Operation *op, std::optional<ArrayRef<unsigned>> operands = std::nullopt);
+int64_t integerOr(mlir::Operation *op, StringRef name, int64_t fallback);
+/// The dimension that an attribute names.
+int64_t dimOf(mlir::Operation *op, int64_t rank, StringRef name = "dim");
 
 class Ops {
 public:
@@ -47,8 +55,6 @@ public:
   /// What the op's results are by this step of the log; false if it is no instance of it.
   bool evaluate(mlir::Operation *op, StringRef step, ArrayRef<Tensor> operands,
                 std::vector<Tensor> &results);
-  /// Whether what the op makes may be taken from a log: not what no lemma is about.
-  static bool isTrusted(mlir::Operation *op);
   bool areEqual(Tensor left, Tensor right);
   std::optional<Tensor> add(Tensor left, Tensor right);
   std::optional<Tensor> multiplyMatrices(Tensor left, Tensor right, mlir::Type element);
@@ -80,8 +86,13 @@ private:
   std::optional<Form> byCase(ArrayRef<Form> given, MakeForm build);
   bool cut(Tensor &value, unsigned dim, ArrayRef<int64_t> strides);
   bool cutAlike(Tensor &left, unsigned leftDim, Tensor &right, unsigned rightDim, Digits &digits);
+  /// Takes both to the same digits, but for one dimension.
+  bool alignTo(Tensor &left, Tensor &right, std::optional<unsigned> but = std::nullopt);
   std::optional<Tensor> byRule(mlir::Operation *op, const sharding::ShardingRule &rule,
                                ArrayRef<Tensor> operands, unsigned result, Build build);
+  std::optional<Tensor> withBias(mlir::Operation *op, sharding::ShardingRule rule,
+                                 ArrayRef<Tensor> operands, std::optional<Tensor> value,
+                                 unsigned bias, const Rational &factor);
   std::optional<Tensor> arithmetic(mlir::Operation *op, ArrayRef<Tensor> operands);
   std::optional<Tensor> constant(mlir::Operation *op);
   std::optional<Tensor> order(mlir::Operation *op, ArrayRef<Tensor> operands);
@@ -99,7 +110,18 @@ private:
   Tensor gather(Tensor value, unsigned dim, ArrayRef<Axis> along);
   std::optional<Tensor> convert(dist::ConvertOp op, Tensor value);
   std::optional<Form> maximum(Form form, ArrayRef<Var> over);
-  std::optional<Form> names(const Form &indices, const Index &place, int64_t rows);
+  /// What a mark fills indices with.
+  struct Filled {
+    int64_t number;
+    Form mark;
+  };
+  std::optional<Form> names(const Form &indices, const Index &place, int64_t rows,
+                            std::optional<Filled> &filled);
+  std::optional<Form> isZero(const Form &difference);
+  std::optional<Form> whereUnmarked(const Form &difference, const Form &mark, const Form &value);
+  void limit(const Form &value, const Form &mark, Guard &isUnmarked);
+  std::optional<Form> zeroWhereMarked(const Form &value, const Form &mark);
+  SmallVector<Var> splitDims(mlir::Operation *op, const Tensor &value, Tensor &result) const;
   std::optional<Form> whereNamed(const Form &named, const Form &value, mlir::Type element);
   bool lookUp(mlir::Operation *op, ArrayRef<Tensor> operands, std::vector<Tensor> &results);
 };
@@ -109,6 +131,10 @@ bool isRead(const sharding::Factor &factor);
 /// The name of a function of numbers in this type, as terms have it.
 Function functionOf(StringRef name, mlir::Type element);
 Function productOf(mlir::Type element);
+/// Of a norm: whether it is of order 2.
+bool isEuclidean(mlir::Operation *op);
+/// Notes what marks of integers mean, and what is filled where they hold.
+void noteMarks(mlir::Operation *op, Function &function);
 
 } // namespace cleave::replay
 

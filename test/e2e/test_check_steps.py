@@ -31,9 +31,7 @@ def test_documented_pipelines(build_dir, model, forward_only, proved, check, tmp
     if "dist.shift" in part.read_text():
         assert status == REJECTED and "step 'attention'" in said, said
         return
-    # The rows of a vocabulary in parts.
-    assert set(re.findall(r"^trusted: (\w+) of", said, re.MULTILINE)) <= {"lookup"}
-    assert status == (TRUSTING if "trusted" in said else CHECKED) and int(re.match(r"checked: (\d+)", said)[1]) > 80, said
+    assert status == CHECKED and int(re.match(r"checked: (\d+)", said)[1]) > 80, said
 
 
 PASSES = {
