@@ -49,11 +49,11 @@ Squeeze::Probe Squeeze::probe(std::vector<double> prices) {
   double bound = dual.settle(hardly, sweepsPerProbe);
   // What messages say differs long from node to node after the bound is good.
   for (unsigned i = sweepsPerProbe; isFree && i < mostSweeps && !isStopped(); i += sweepsPerProbe) {
-    if (dual.getDecodedCost() - bound <= nearlyAgreed * std::abs(bound))
-      break;
+    bool isNear = dual.getDecodedCost() - bound <= nearlyAgreed * std::abs(bound);
     double before = bound;
     bound = dual.settle(0, sweepsPerProbe);
-    if (bound - before <= leastRise * std::abs(bound))
+    // A few sweeps more settle the last differences.
+    if (isNear || bound - before <= leastRise * std::abs(bound))
       break;
   }
   search.setPrices(prices);
