@@ -1,7 +1,9 @@
 //===- Replay.cpp - the claims of a log against both programs ---------------===//
 
+#include "dialects/aten/ops/Arithmetic.h"
 #include "dialects/aten/ops/Comparison.h"
 #include "dialects/aten/ops/Copy.h"
+#include "dialects/aten/ops/Grouping.h"
 #include "dialects/aten/ops/Indexing.h"
 #include "dialects/aten/ops/Normalization.h"
 #include "dialects/aten/ops/Reduction.h"
@@ -47,8 +49,9 @@ Tensor Replay::valueOf(const Claim &claim) {
 }
 
 /// Whether what the step makes of the op may be taken from a log: there is a lemma about it, which
-/// the prover's tests execute, and no formula here.
-static bool isTrusted(Operation *op, StringRef step) {
+/// the prover's tests execute, and no formula here. Where data decide an order, any op may have
+/// rows.
+bool Replay::isTrusted(Operation *op, StringRef step) const {
   if (step == "draw")
     return op->getName().getStringRef().starts_with("aten.rng_");
   if (step == "lookup")
@@ -57,7 +60,10 @@ static bool isTrusted(Operation *op, StringRef step) {
     return isa<aten::StackOp, aten::VarCorrectionOp, aten::NativeBatchNormLegitFunctionalOp,
                aten::NativeBatchNormLegitNoTrainingOp, aten::NativeBatchNormBackwardOp>(op) ||
            (isa<aten::LinalgVectorNormOp>(op) && isEuclidean(op));
-  return step == "rows" || (step == "order" && isa<aten::WhereOp>(op));
+  if (step == "rows")
+    return hasOrders || isa<aten::IndexOp, aten::IndexSelectOp, aten::FloorDivideScalarOp,
+                            aten::RemainderScalarOp>(op);
+  return step == "order" && isa<aten::WhereOp>(op);
 }
 
 bool Replay::takeClaim(Program &program, mlir::Operation *op, const Claim &claim,
@@ -290,6 +296,10 @@ void Replay::run(ModuleOp globalModule, ModuleOp localModule) {
   global.module = globalModule;
   local.module = localModule;
   local.isLocal = true;
+  for (ModuleOp module : {globalModule, localModule})
+    module.walk([&](Operation *op) {
+      hasOrders |= isa<aten::SortStableOp, aten::HistcOp, aten::BincountOp>(op);
+    });
   bool isProof = readParts(global) && readParts(local) && readMesh() && readBatches() &&
                  readArguments() && checkTies() && checkStep() && walk(global) && walk(local) &&
                  compareResults() && checkBatches() && checkSchedule();

@@ -66,7 +66,7 @@ private:
   SmallVector<Axis> axes;
   llvm::StringSet<> lookUps;
   Ops ops;
-  bool hasOwnBuffers;
+  bool hasOwnBuffers, hasOrders = false;
   Program global, local;
   Batches batches;
   /// The digits of the places that a value of either program may depend on.
@@ -136,6 +136,7 @@ private:
   bool checkSchedule();
   /// The first result of a microbatch that others make, too; of gradients what is added to a sum.
   const std::string *findDependent(bool ofGradients);
+  bool isTrusted(mlir::Operation *op, llvm::StringRef step) const;
   Tensor valueOf(const Claim &claim);
   bool takeClaim(Program &program, mlir::Operation *op, const Claim &claim, const Tensor *made,
                  mlir::RankedTensorType type, Tensor &value);

@@ -208,6 +208,22 @@ def test_changed_lines_of_a_vocabulary_in_parts_are_rejected(programs, proved, c
             assert status == REJECTED, (line, other, answer)
 
 
+@pytest.mark.parametrize("step", ["draw", "lookup", "statistics", "order", "rows"])
+def test_steps_of_other_ops_are_rejected(programs, proved, check, tmp_path, step):
+    """A value is taken from the log only of an op that such a step is about."""
+    whole, part = programs("gpt_untied", "tp2, sequence")
+    log, changed = tmp_path / "proof", tmp_path / "changed"
+    assert proved(whole, part, log)
+    lines = log.read_text().split("\n")
+    made = [at for at, line in enumerate(lines) if re.match(r"value (rule|dist|reshape|copy|arithmetic|lookup) ", line)]
+    for at in random.Random(seed()).sample(made, 8):
+        value = lines[at].split(" ", 2)[2]
+        line = f"value {step} " + re.sub(r"\b1/1([<*])", r"2/1\1", value)
+        changed.write_text("\n".join([*lines[:at], line, *lines[at + 1 :]]))
+        status, answer = check(whole, part, changed)
+        assert status == REJECTED and f":{at + 1}: " in answer, (line, answer)
+
+
 WRONG_VOCABULARIES = {
     "a row too few": (r"(aten\.lt_scalar\(%\w+, other = )0\)", r"\g<1>1)"),
     "a row too many": (r"(aten\.ge_scalar\(%\w+, other = )128\)", r"\g<1>129)"),
