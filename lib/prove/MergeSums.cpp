@@ -345,10 +345,24 @@ bool Terms::joinPrefix(Meaning &meaning) {
         !isSame(within.coefficient, before.coefficient))
       return std::nullopt;
     SmallVector<Var> inner;
-    int64_t blocks = variables.getSize(block), count = 1;
     for (Var digit : before.bound)
-      if (digit != block) {
+      if (digit != block)
         inner.push_back(digit);
+    std::optional<Substitution> digits =
+        matchDigits(inner, before.reference, within.bound, within.reference, variables);
+    if (!digits)
+      return std::nullopt;
+    // Digits that say the place in a block; others, such as heads that share keys, are summed as a
+    // whole.
+    Index distance = limit.index * sign;
+    auto strideOf = [&](Var digit) {
+      return -distance.getCoefficient(digits->lookup(digit).getParts()[0].var);
+    };
+    SmallVector<Var> ofPlace;
+    int64_t blocks = variables.getSize(block), count = 1;
+    for (Var digit : inner)
+      if (strideOf(digit) != 0) {
+        ofPlace.push_back(digits->lookup(digit).getParts()[0].var);
         count *= variables.getSize(digit);
       }
     // [block < e], or [block > e], and no condition on the others.
@@ -357,12 +371,9 @@ bool Terms::joinPrefix(Meaning &meaning) {
         llvm::any_of(inner, [&](Var digit) { return guard.index.getCoefficient(digit) != 0; }))
       return std::nullopt;
     Index e = guard.index * sign + Index::of(block);
-    Index distance = limit.index * sign;
     auto [least, greatest] = variables.getRange(e);
-    std::optional<Index> f = placeBefore(distance, within.bound, count, variables);
-    std::optional<Substitution> digits =
-        matchDigits(inner, before.reference, within.bound, within.reference, variables);
-    if (least < 0 || greatest >= blocks || !f || !digits)
+    std::optional<Index> f = placeBefore(distance, ofPlace, count, variables);
+    if (least < 0 || greatest >= blocks || !f)
       return std::nullopt;
     (*digits)[block] = e;
     if (!llvm::all_of(
@@ -372,8 +383,7 @@ bool Terms::joinPrefix(Meaning &meaning) {
     Summand joined = before;
     Index place = Index::of(block, count);
     for (Var digit : inner)
-      place = place +
-              Index::of(digit, -distance.getCoefficient(digits->lookup(digit).getParts()[0].var));
+      place = place + Index::of(digit, strideOf(digit));
     joined.guards[0] = {(e * count + *f - place) * sign, 0, blocks * count};
     return joined;
   };

@@ -8,7 +8,7 @@ from lemma_programs import MESH
 
 def mask_of(f, axis, shape):
     """Numbers for queries and keys, -inf where a key is taken: all keys of the first row, and of another one a block."""
-    batch, _, rows, _ = shape
+    batch, _, rows, *_ = shape
     count = rows * MESH[axis]
     marks = torch.randn((batch, 1, count, count), generator=f.random, dtype=torch.float64)
     marks[:, :, 0] = -1
@@ -50,7 +50,7 @@ def merge(f, out, lse, block, block_lse, bug):
 
 def ring(f, axis, shape, bug=None, gradient=False):
     """Attention to all keys that a mask leaves, block by block, as they go round."""
-    q, k, v, *given = blocks(f, axis, shape, 4 if gradient else 3)
+    q, k, v, *given = blocks(f, axis, shape, "qkkq" if gradient else "qkk")
     mask, home, rows = mask_of(f, axis, shape), (k, v), shape[2]
     if not f.local:
         out, lse = f.attention(q, k, v, False, mask)

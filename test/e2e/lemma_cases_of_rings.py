@@ -4,15 +4,17 @@ from lemma_cases import lemma, on
 from lemma_programs import MESH
 
 INFINITY = float("inf")
-# Axis; batch, heads, rows of a rank, width.
+# Axis; batch, heads, rows of a rank, width, and how many heads of queries share one of keys.
 RINGS = [("dp", (2, 2, 3, 4)), ("tp", (1, 2, 2, 3)), ("cp", (1, 1, 2, 5)), ("one", (1, 2, 4, 2)),
-         ("tp", (2, 1, 4, 1))]  # fmt: skip
+         ("tp", (2, 1, 4, 1)), ("cp", (1, 2, 3, 2, 2))]  # fmt: skip
 
 
-def blocks(f, axis, shape, count):
-    """Tensors of which each rank has a block of the rows."""
-    batch, heads, rows, width = shape
-    return [f.argument((batch, heads, rows * MESH[axis], width), on(axis, 2)) for _ in range(count)]
+def blocks(f, axis, shape, kinds):
+    """Tensors of queries and keys, "q" and "k", of which each rank has a block of the rows."""
+    batch, heads, rows, width, *group = shape
+    of_queries = heads * (group[0] if group else 1)
+    return [f.argument((batch, of_queries if kind == "q" else heads, rows * MESH[axis], width), on(axis, 2))
+            for kind in kinds]  # fmt: skip
 
 
 def merge(f, out, lse, block, block_lse, bug):
@@ -39,7 +41,7 @@ def hidden(f, axis, step, value, number):
 
 def ring(f, axis, shape, causal, bug=None):
     """Attention to all keys, block by block, as they go round."""
-    q, k, v = blocks(f, axis, shape, 3)
+    q, k, v = blocks(f, axis, shape, "qkk")
     if not f.local:
         return f.give(f.attention(q, k, v, causal)[0], on(axis, 2))
     by = -1 if bug == "other way round" else 1
@@ -64,9 +66,9 @@ def ring(f, axis, shape, causal, bug=None):
 
 def ring_gradient(f, axis, shape, causal, bug=None):
     """Gradients go round with the keys, and are at home after a whole round."""
-    g, q, k, v, out = blocks(f, axis, shape, 5)
-    batch, heads, rows, width = shape
-    lse = f.argument((batch, heads, rows * MESH[axis]), on(axis, 2))
+    g, q, k, v, out = blocks(f, axis, shape, "qqkkq")
+    batch, heads, rows, _, *group = shape
+    lse = f.argument((batch, heads * (group[0] if group else 1), rows * MESH[axis]), on(axis, 2))
     if not f.local:
         for result in f.attention_gradient(g, q, k, v, out, lse, causal):
             f.give(result, on(axis, 2))

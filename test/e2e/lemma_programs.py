@@ -97,12 +97,16 @@ def attention(q, k, v, mask=None, *, is_causal):
 
 def attention_gradient(g, q, k, v, out, lse, mask=None, *, is_causal):
     """As documented: kernels take what they need from `lse`, which is given."""
+    batch, heads, rows, width = k.shape
+    group = q.shape[1] // heads
+    k, v = (x.repeat_interleave(group, 1) for x in (k, v))
     scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5 + (0 if mask is None else mask)
     if is_causal:
         scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
     shares = (scores - lse.unsqueeze(-1)).exp()
     of_scores = shares * (g @ v.transpose(-1, -2) - (g * out).sum(-1, keepdim=True)) / q.shape[-1] ** 0.5
-    return of_scores @ k, of_scores.transpose(-1, -2) @ q, shares.transpose(-1, -2) @ g
+    of_keys = of_scores.transpose(-1, -2) @ q, shares.transpose(-1, -2) @ g
+    return of_scores @ k, *(x.view(batch, heads, group, rows, width).sum(2) for x in of_keys)
 
 
 def grouped_product(rows, matrices, ends):

@@ -16,7 +16,8 @@ GRADIENT = ["gradients not at home", "gradients exchanged"]
 MASKED = ["mask of another block", "none of another block", "logarithm of none is zero", "largest is -inf", "sum is zero",
           "sum of one block"]  # fmt: skip
 MASKED_GRADIENT = ["mask of another block, backward", "logarithm is -inf", "gradients not at home"]
-SHAPES = [("dp", (1, 2, 3, 2)), ("tp", (2, 1, 2, 3)), ("cp", (1, 1, 2, 2))]
+SHAPES = [("dp", (1, 2, 3, 2)), ("tp", (2, 1, 2, 3)), ("cp", (1, 1, 2, 2)), ("cp", (1, 2, 2, 3, 2)),
+          ("tp", (1, 1, 3, 2, 3))]  # fmt: skip
 
 
 def infinite_difference(f, axis):
