@@ -28,6 +28,36 @@ static std::optional<int64_t> integerAt(Operation *op, StringRef name) {
   return number && !number.getType().isInteger(1) ? std::optional(number.getInt()) : std::nullopt;
 }
 
+void cleave::prove::tag(Operation *op, Core &core) {
+  RankedTensorType type = op->getNumOperands() ? tensorOf(op->getOperand(0).getType()) : nullptr;
+  // Of conditions both are the same.
+  if (isa<aten::LogicalOrOp>(op) ||
+      (isa<aten::BitwiseOrOp>(op) && type && type.getElementType().isInteger(1))) {
+    core.tag = Core::Tag::Or;
+    return;
+  }
+  if (isa<aten::ToCopyOp>(op) && type && type.getElementType().isInteger(1) &&
+      isInteger(tensorOf(op->getResult(0).getType()).getElementType())) {
+    core.tag = Core::Tag::AsNumber;
+    return;
+  }
+  if (!type || !isa<IntegerType>(type.getElementType()) || type.getElementType().isInteger(1))
+    return;
+  bool fills = isa<aten::MaskedFillScalarOp>(op);
+  std::optional<int64_t> number = integerAt(op, fills ? "value" : "other");
+  if (!number)
+    return;
+  core.number = *number;
+  if (fills)
+    core.tag = Core::Tag::Fill;
+  else if (isa<aten::LtScalarOp>(op))
+    core.tag = Core::Tag::Less;
+  else if (isa<aten::GeScalarOp>(op))
+    core.tag = Core::Tag::AtLeast;
+  else if (isa<aten::EqScalarOp>(op))
+    core.tag = Core::Tag::Equal;
+}
+
 void cleave::prove::tagOfRows(Operation *op, unsigned result, Core &core) {
   auto isWhole = [&](unsigned operand) {
     return isInteger(tensorOf(op->getOperand(operand).getType()).getElementType());
@@ -76,7 +106,8 @@ std::optional<int64_t> Evaluator::boundOf(const Meaning &meaning) {
     if (std::optional<Index> place = terms.asPosition(plain)) {
       auto [least, greatest] = terms.variables.getRange(*place);
       bound = double(std::max(std::abs(least), std::abs(greatest)));
-    } else if (term.core.tag == Core::Tag::IsZero) {
+    } else if (term.core.tag == Core::Tag::IsZero ||
+               (term.core.tag == Core::Tag::AsNumber && !terms.breaks(Lemma::MarkCounts))) {
       bound = 1;
     } else if (term.core.tag == Core::Tag::Choice || term.core.tag == Core::Tag::Clamped) {
       bound = double(term.core.number);
@@ -317,11 +348,12 @@ bool Evaluator::evaluateCounts(Operation *op, ArrayRef<const Tensor *> operands,
     if (own.isInteger(1) || !bound || *bound > std::min(exactIn(own), exactIn(element)) ||
         terms.breaks(Lemma::CountConverted))
       return false;
-    // Places stay as they are: real numbers are made of them.
+    // Places, and marks, stay as they are: real numbers are made of them.
     if (isReal && llvm::any_of(operands[0]->meaning, [&](const Summand &summand) {
           Meaning plain(1);
           plain[0].reference = summand.reference;
-          return terms.asPosition(plain).has_value();
+          return terms.asPosition(plain).has_value() ||
+                 terms.get(summand.reference.term).core.tag == Core::Tag::AsNumber;
         }))
       return false;
     return take(*operands[0]);

@@ -18,7 +18,7 @@ namespace cleave::prove {
 
 // clang-format off
 #define CLEAVE_PROVE_LEMMAS(X)                                                                     \
-  /* Sums and conditions (Term.cpp, MakeTerm.cpp, Summands.cpp, Factors.cpp, Conditions.cpp, SplitAxes.cpp) */                                               \
+  /* Sums and conditions (Term.cpp, MakeTerm.cpp, Summands.cpp, Narrow.cpp, Factors.cpp, Conditions.cpp, SplitAxes.cpp) */                                   \
   X(ConditionHolds, "condition-holds", "a condition on places that all of them fulfil is none")    \
   X(ConditionSolved, "condition-solved", "of a sum over a digit that a condition fixes, one term is left, where the digit has that value") \
   X(ConditionChosen, "condition-chosen", "a sum over a digit that only a condition mentions counts the values that fulfil it") \
@@ -44,6 +44,7 @@ namespace cleave::prove {
   X(ProductWithOne, "product-with-one", "a product with one is the other factor")                  \
   X(PartsOfWholes, "parts-of-wholes", "what ranks make of parts is a part of what is made of the wholes") \
   X(PartsAlike, "parts-alike", "what is made of parts that begin at one place is the part there of what is made of the wholes") \
+  X(PartStays, "part-stays", "where none of its conditions is decided by where it is taken, a value is the part there of the whole") \
   X(ElementsAlike, "elements-alike", "what is made of elements at one place is the element there of what is made of the wholes") \
   X(MadeAgain, "made-again", "an op's value at places is what it makes of its operands there") \
   X(LinearOfZero, "linear-of-zero", "a linear op's value of zero is zero")                         \
@@ -85,6 +86,7 @@ namespace cleave::prove {
   X(RowsAdded, "rows-added", "'index_add' leaves what was there, plus each source at the row that it names") \
   /* Rows in an order that data decide (CountMeaning.cpp, NumberMeaning.cpp, RowMeaning.cpp, RowPartMeaning.cpp, GroupedMeaning.cpp, ExchangeMeaning.cpp) */ \
   X(Counted, "counted", "how many keys are a number is the sum of whether each is")                \
+  X(MarkCounts, "mark-counts", "an integer that says whether a mark holds is 0 or 1") \
   X(CountConverted, "count-converted", "a type that has all integers up to a count holds the count") \
   X(PartsJoined, "parts-joined", "of joined parts each has its own places")                        \
   X(TakenAtPlaces, "taken-at-places", "what an index takes that is a place lies there")            \

@@ -33,31 +33,6 @@ static bool flagAt(Operation *op, StringRef name) {
   return flag && flag.getValue();
 }
 
-void cleave::prove::tag(Operation *op, Core &core) {
-  RankedTensorType type = op->getNumOperands() ? tensorOf(op->getOperand(0).getType()) : nullptr;
-  // Of conditions both are the same.
-  if (isa<aten::LogicalOrOp>(op) ||
-      (isa<aten::BitwiseOrOp>(op) && type && type.getElementType().isInteger(1))) {
-    core.tag = Core::Tag::Or;
-    return;
-  }
-  if (!type || !isa<IntegerType>(type.getElementType()) || type.getElementType().isInteger(1))
-    return;
-  bool fills = isa<aten::MaskedFillScalarOp>(op);
-  std::optional<int64_t> number = integerAt(op, fills ? "value" : "other");
-  if (!number)
-    return;
-  core.number = *number;
-  if (fills)
-    core.tag = Core::Tag::Fill;
-  else if (isa<aten::LtScalarOp>(op))
-    core.tag = Core::Tag::Less;
-  else if (isa<aten::GeScalarOp>(op))
-    core.tag = Core::Tag::AtLeast;
-  else if (isa<aten::EqScalarOp>(op))
-    core.tag = Core::Tag::Equal;
-}
-
 Core cleave::prove::quotientOf(Type element) {
   Core core;
   llvm::raw_string_ostream(core.key) << "quotient " << element;

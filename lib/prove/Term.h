@@ -117,7 +117,7 @@ struct Core {
   /// where it is 0; or 0 where it is -inf. Of rows in an order (Rows.h): an index along a dimension
   /// of `number`; an integer divided by `number`, rounded down; what an index takes of a value; the
   /// place of a row in the order of keys; whether an integer is at least another; an integer that
-  /// is brought between 0 and `number`.
+  /// is brought between 0 and `number`; the integer 1 where a mark holds, else 0.
   enum class Tag : uint8_t {
     None,
     Max,
@@ -143,7 +143,8 @@ struct Core {
     Taken,
     PlaceInOrder,
     AtLeastOther,
-    Clamped
+    Clamped,
+    AsNumber
   };
   Tag tag = Tag::None;
   int64_t number = 0;
@@ -327,6 +328,10 @@ private:
   Meaning makeAt(const Reference &reference);
   bool remake(const Summand &summand, Meaning &result);
   Meaning partOfParts(const Reference &reference);
+  uint64_t shapeOf(TermId id);
+  bool staysPart(const Reference &reference);
+  /// By term, once it was asked for.
+  std::deque<std::optional<uint64_t>> shapes;
   /// What parts of terms are, by term and indices, at digits of their own.
   struct KnownPart {
     llvm::SmallVector<Var> digits;

@@ -85,9 +85,11 @@ bool Terms::isOfRow(const Term &term, unsigned digit) const {
 /// (see `narrow`).
 void Terms::collectUses(Reference &reference, SmallVectorImpl<Use> &uses, bool narrowsRows) {
   const Term &term = terms[reference.term];
+  // What is no simpler at a part of its places is a part of it.
+  bool isSimpler = isPartOfParts(reference) && !staysPart(reference);
   for (auto [i, index] : llvm::enumerate(reference.indices)) {
-    bool hasConditions =
-        i < term.hasConditions.size() && term.hasConditions[i] && !isAsWide(index, term.sizes[i]);
+    bool hasConditions = isSimpler && i < term.hasConditions.size() && term.hasConditions[i] &&
+                         !isAsWide(index, term.sizes[i]);
     bool isNarrow = narrowsRows && isOfRow(term, i);
     uses.push_back({&index, hasConditions || isNarrow ? 0 : term.sizes[i]});
   }

@@ -222,6 +222,14 @@ def running_sum(f, m, n):
     f.give(f.aten("slice", x if f.local else y, dim=0, start=0, end=1) if not f.name.startswith("wrong") else y)
 
 
+@lemma("mark-counts", *MATRICES)
+def running_count(f, m, n):
+    """Of marks as integers of 32 bits, which ranks convert first; wrong where each leaves out its own."""
+    number = f.aten("_to_copy", f.aten("lt", f.argument((m, n)), f.argument((m, n))), dtype="i32")
+    count = f.aten("cumsum", f.aten("_to_copy", number, dtype="i64") if f.local else number, dim=0)
+    f.give(f.aten("sub", count, number) if f.wrong else count)
+
+
 PLACED = [("dp", 6), ("tp", 9), ("cp", 8), ("cp", 12), ("tp", 6)]
 
 

@@ -64,6 +64,20 @@ def columns_of_chunks(f, axis, own, width):
     f.give(multiply_ring(f, axis, f.aten("cat", *(chunks[::-1] if f.wrong else chunks), dim=0), w, 2 * own, turns=False), on(axis, 1))
 
 
+@lemma("part-stays", ("dp", 2, 3), ("tp", 2, 5), ("cp", 3, 1), ("dp", 3, 4), ("cp", 2, 2))
+def chunks_of_a_running_sum(f, axis, own, width):
+    """Chunks of a rank's rows of what is made of a running sum; wrong where the chunks change places."""
+    ranks = MESH[axis]
+    x, w = f.argument((ranks * 2 * own, width)), f.argument((width, 3 * ranks), on(axis, 1))
+    total = f.aten("tanh", f.aten("cumsum", x, dim=0))
+    if not f.local:
+        return f.give(f.aten("mm", f.aten("tanh", total), w), on(axis, 1))
+    blocks = f.aten("view", total, size=[ranks, 2 * own, width])
+    rows = f.aten("squeeze_dim", f.aten("index_select", blocks, f.aten("unsqueeze", f.axis_index(axis), dim=0), dim=0), dim=0)
+    chunks = [f.aten("tanh", f.aten("slice", rows, dim=0, start=i * own, end=(i + 1) * own)) for i in range(2)]
+    f.give(multiply_ring(f, axis, f.aten("cat", *(chunks[::-1] if f.wrong else chunks), dim=0), w, 2 * own, turns=False), on(axis, 1))
+
+
 @lemma("elements-alike", ("dp", 2, 3), ("tp", 4, 5), ("cp", 3, 2), ("one", 3, 4), ("dp", 1, 7))
 def element_of_a_row(f, axis, rows, width):
     """What is made of the second element of each of two rows, of which ranks have terms, and of these and the second run of values

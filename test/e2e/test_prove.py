@@ -141,6 +141,7 @@ RINGS_OF_PRODUCTS = [
     *itertools.product(["llama", "gpt_untied"], ["tp2, sequence", "fsdp2 x tp2"], ["", "chunks=2"]),
     *itertools.product(["gpt2", "minilm"], ["tp2, sequence"], ["", "chunks=2"]),
     *itertools.product(["moe"], ["tp2, sequence", "fsdp2 x tp2"], [""]),
+    ("moe", "tp2, sequence", "chunks=2"),
 ]
 
 
@@ -156,7 +157,7 @@ def test_products_round_a_ring(prove, local, name, mesh, options):
 
 
 @pytest.mark.parametrize("name, mesh, options", [("llama", "fsdp2 x tp2", "chunks=2"), ("gpt_untied", "tp2, sequence", "chunks=2"),
-                                                 ("moe", "tp2, sequence", "")])  # fmt: skip
+                                                 ("moe", "tp2, sequence", "chunks=2")])  # fmt: skip
 def test_wrong_products_round_a_ring(prove, local, name, mesh, options):
     program, ring = local(name, mesh, f"--async-tp=min-mb=0 {options}", "--cse")
     text = ring.read_text()

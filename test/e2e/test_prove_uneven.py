@@ -87,6 +87,12 @@ def test_ranks_with_other_numbers_of_examples_are_proved(build_dir, programs, pr
     check(build_dir, prove, *programs(ranks, batch), ranks, batch, ["sum-goes-on", *["joined-place"] * (batch % 2)])
 
 
+@pytest.mark.parametrize("ranks, batch", part_of_today(NUMBERS))
+def test_experts_in_slots_with_other_numbers_of_examples_are_proved(build_dir, programs, prove, ranks, batch):
+    """A place in an expert's queue depends on the examples of all ranks before."""
+    check(build_dir, prove, *programs(ranks, batch, "moe"), ranks, batch, ["sum-goes-on", "part-stays"])
+
+
 @pytest.mark.parametrize("model", part_of_today(["gpt2", "llama", "minilm", "resnet18"]))
 def test_other_models_with_other_numbers_of_examples_are_proved(programs, prove, model):
     program, local = programs(3, 5, model)
@@ -219,7 +225,7 @@ def other_operands(text, count):
         yield f"{function}: {changed[begins[function] + offset].strip()}", *texts
 
 
-@pytest.mark.parametrize("model, batch, count", [("gpt_tied", 6, 60), ("gpt_tied", 5, 60), ("moe", 6, 40)])
+@pytest.mark.parametrize("model, batch, count", [("gpt_tied", 6, 60), ("gpt_tied", 5, 60), ("moe", 6, 40), ("moe", 5, 40)])
 def test_no_operand_is_changed_in_one_class_and_proved(programs, prove, build_dir, tmp_path, model, batch, count):
     """What is proved all the same is right where both classes do it: cleave-run takes no classes that differ."""
     program, local = programs(3, batch, model)
