@@ -119,9 +119,9 @@ uint64_t Terms::shapeOf(TermId id) {
       bool isBlock = summand.bound.empty() && summand.guards.empty() &&
                      summand.coefficient == Rational(1) &&
                      terms[summand.reference.term].kind == Term::Kind::Sum;
-      shape += isBlock ? own
-                       : uint64_t(llvm::hash_combine(own, numBound, summand.guards.size(),
-                                                     coefficient));
+      shape +=
+          isBlock ? own
+                  : uint64_t(llvm::hash_combine(own, numBound, summand.guards.size(), coefficient));
     }
   }
   shapes[id] = shape;
