@@ -298,7 +298,11 @@ std::optional<Tensor> Evaluator::multiply(Tensor left, Tensor right, Type elemen
     if (!cutAlike(terms, left, dim, right, dim, digits))
       return std::nullopt;
   substitute(right.meaning, digits);
-  left.meaning = terms.apply(productOf(element), {left.meaning, right.meaning}, {}, {}, {});
+  // A share that is dropped is one, as it is where 'aten.mul' takes it.
+  Fractions fractions = fractionsOf(element);
+  left.meaning = fractions.isFraction(left.meaning) || fractions.isFraction(right.meaning)
+                     ? fractions.product(left.meaning, right.meaning)
+                     : product(left.meaning, right.meaning, element);
   coarsen(terms, left);
   return left;
 }

@@ -50,13 +50,15 @@ def test_plans_of_other_models(build_dir, tmp_path, models, name, fixed):
 
 
 # A table with a padding row over `tp`; draws in the memory order of what is awaited; heads of queries that share one of
-# keys, round a ring.
+# keys, round a ring; places counted by a mask, over `cp`; shares that are dropped.
 PROVED = [
     (hugging_face, "OPTForCausalLM", "dp=2,tp=2,parameters=fsdp"),
     (hugging_face, "BartForConditionalGeneration", "dp=2,tp=2,sequence=yes,parameters=zero1"),
     (hugging_face, "DistillGPT2", "tp=2,pp=2,recompute=full"),
     (hugging_face, "T5Small", "tp=2,pp=2,recompute=full"),
     (torchtitan_models, "llama3", "dp=2,cp=2,parameters=fsdp"),
+    (hugging_face, "AllenaiLongformerBase", "cp=2,pp=2,recompute=cheap"),
+    (hugging_face, "YituTechConvBert", "cp=2,pp=2,recompute=cheap"),
 ]
 
 
