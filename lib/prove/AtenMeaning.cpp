@@ -200,9 +200,7 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
         return meanings[0];
       if (isNoNumber(meanings))
         return terms.apply(undefined, meanings, {}, {}, {});
-      return fractions.isFraction(meanings[0]) || fractions.isFraction(meanings[1])
-                 ? fractions.product(meanings[0], meanings[1])
-                 : terms.apply(product, meanings, {}, {}, {});
+      return fractions.productOfAny(meanings[0], meanings[1]);
     });
   if (isa<aten::MulOp, aten::MmOp, aten::BmmOp, aten::MvOp, aten::DotOp>(op))
     return combine([&](ArrayRef<Meaning> meanings, const Extent &extent) {
@@ -299,10 +297,7 @@ std::optional<Tensor> Evaluator::multiply(Tensor left, Tensor right, Type elemen
       return std::nullopt;
   substitute(right.meaning, digits);
   // A share that is dropped is one, as it is where 'aten.mul' takes it.
-  Fractions fractions = fractionsOf(element);
-  left.meaning = fractions.isFraction(left.meaning) || fractions.isFraction(right.meaning)
-                     ? fractions.product(left.meaning, right.meaning)
-                     : product(left.meaning, right.meaning, element);
+  left.meaning = fractionsOf(element).productOfAny(left.meaning, right.meaning);
   coarsen(terms, left);
   return left;
 }

@@ -215,6 +215,12 @@ Meaning Fractions::product(const Meaning &left, const Meaning &right) {
   return build(std::move(monomial));
 }
 
+Meaning Fractions::productOfAny(const Meaning &left, const Meaning &right) {
+  return isFraction(left) || isFraction(right)
+             ? product(left, right)
+             : terms.apply(productOf(element), {left, right}, {}, {}, {});
+}
+
 /// Takes scales out of what is below, if it is a whole or 1: where the whole is 0, the fraction is
 /// 0 by any number. What is left of it.
 Meaning Fractions::takeScales(const Meaning &above, const Meaning &below, Monomial &result) {

@@ -44,6 +44,8 @@ public:
   Meaning quotient(const Meaning &above, const Meaning &below);
   /// The product of each two elements.
   Meaning product(const Meaning &left, const Meaning &right);
+  /// The product of any two values: a fraction where one of them is.
+  Meaning productOfAny(const Meaning &left, const Meaning &right);
   /// A sum, in which shares of one whole are one.
   Meaning sum(Meaning value);
   Meaning maximum(const Meaning &left, const Meaning &right);

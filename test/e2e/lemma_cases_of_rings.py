@@ -9,11 +9,15 @@ RINGS = [("dp", (2, 2, 3, 4)), ("tp", (1, 2, 2, 3)), ("cp", (1, 1, 2, 5)), ("one
          ("tp", (2, 1, 4, 1)), ("cp", (1, 2, 3, 2, 2))]  # fmt: skip
 
 
+def heads_of_queries(shape):
+    _, heads, _, _, *group = shape
+    return heads * (group[0] if group else 1)
+
+
 def blocks(f, axis, shape, kinds):
     """Tensors of queries and keys, "q" and "k", of which each rank has a block of the rows."""
-    batch, heads, rows, width, *group = shape
-    of_queries = heads * (group[0] if group else 1)
-    return [f.argument((batch, of_queries if kind == "q" else heads, rows * MESH[axis], width), on(axis, 2))
+    batch, heads, rows, width, *_ = shape
+    return [f.argument((batch, heads_of_queries(shape) if kind == "q" else heads, rows * MESH[axis], width), on(axis, 2))
             for kind in kinds]  # fmt: skip
 
 
@@ -67,8 +71,8 @@ def ring(f, axis, shape, causal, bug=None):
 def ring_gradient(f, axis, shape, causal, bug=None):
     """Gradients go round with the keys, and are at home after a whole round."""
     g, q, k, v, out = blocks(f, axis, shape, "qqkkq")
-    batch, heads, rows, _, *group = shape
-    lse = f.argument((batch, heads * (group[0] if group else 1), rows * MESH[axis]), on(axis, 2))
+    batch, _, rows, *_ = shape
+    lse = f.argument((batch, heads_of_queries(shape), rows * MESH[axis]), on(axis, 2))
     if not f.local:
         for result in f.attention_gradient(g, q, k, v, out, lse, causal):
             f.give(result, on(axis, 2))
