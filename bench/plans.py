@@ -53,7 +53,7 @@ CASES = {
 MODELS = {"8b": "llama3-8b", "70b": "llama3-70b", "405b": "llama3-405b", "deepseek": "deepseek-v3"}
 # What was published for the same model, in the words of cleave-plan, and where.
 PUBLISHED = {
-    "8b-64": [("dp=64,tp=1,pp=1,cp=1,parameters=fsdp", "torchtitan's 8B: FSDP over all ranks")],
+    "8b-64": [("dp=64,tp=1,pp=1,cp=1,parameters=fsdp,replicas=1", "torchtitan's 8B: FSDP over all ranks")],
     "70b-64": [
         (
             "dp=2,tp=4,pp=8,cp=1,parameters=zero1,sequence=yes,microbatches=128",
@@ -61,7 +61,7 @@ PUBLISHED = {
         ),
     ],
     "70b-512": [
-        ("dp=64,tp=8,pp=1,cp=1,parameters=fsdp,sequence=yes", "torchtitan's 70B: FSDP, TP 8 with sequence parallelism"),
+        ("dp=64,tp=8,pp=1,cp=1,parameters=fsdp,replicas=1,sequence=yes", "torchtitan's 70B: FSDP, TP 8 with sequence parallelism"),
     ],
     "405b-1024": [
         (
@@ -110,7 +110,8 @@ def run(binary, programs, ranks, batch, *options, stop=None):
 def describe(plan):
     axes = [f"{name} {plan[name]}" for name in ("dp", "ep", "tp", "cp", "pp") if plan[name] != "1"]
     recompute = plan["recompute"] + (" with offloading" if plan.get("offload") == "yes" else "")
-    rest = [plan["parameters"], recompute] + (["sequence"] if plan["sequence"] == "yes" else [])
+    copies = f" in {plan['replicas']} copies" if plan.get("replicas", "1") != "1" else ""
+    rest = [plan["parameters"] + copies, recompute] + (["sequence"] if plan["sequence"] == "yes" else [])
     if plan["pp"] != "1":
         rest += [plan["schedule"], f"chunks {plan['chunks']}", f"ends {plan['ends']}"]
     return ", ".join(axes + rest)

@@ -171,7 +171,7 @@ def time_steps(build, program, weights, microbatches, ranks, steps, text):
 
 def name_of(found):
     """The words that say something."""
-    idle = {"dp": "1", "tp": "1", "pp": "1", "cp": "1", "ep": "1", "chunks": "1", "sequence": "no", "offload": "no", "ends": "0"}
+    idle = {"dp": "1", "tp": "1", "pp": "1", "cp": "1", "ep": "1", "chunks": "1", "sequence": "no", "offload": "no", "ends": "0", "replicas": "1"}
     chosen = found["plan"]
     alone = chosen["dp"] == chosen["cp"] == "1"
     hidden = {"neighbours", "recompute", "program", "microbatches"} | ({"schedule"} if chosen["pp"] == "1" else set())

@@ -304,7 +304,8 @@ std::optional<StageTable> cleave::plan::tabulateStages(const Space &space,
     auto divide = [&](double all, double ofExperts) {
       double some = std::min(all, ofExperts / double(layout.experts * layout.tensor));
       double rest = std::max(all - ofExperts / double(layout.experts), 0.0);
-      return some / double(layout.data * layout.context) + rest / double(layout.numSharers());
+      return some / double(layout.numDataShards() * layout.context) +
+             rest / double(layout.numShards());
     };
     bool dividesParameters = isFsdp && !samples.hasShards();
     double parameters = dividesParameters ? divide(stage->parameterBytes, stacked.parameters)

@@ -222,7 +222,7 @@ bool Search::isLarge(unsigned program) const {
 /// In which order layouts with the same bound are looked at, the smallest first: little
 /// communication first; of large models what divides a layer over a node.
 std::tuple<bool, double, bool, int64_t> Search::rankLayout(const Layout &layout) const {
-  double unit = space.unit > 0 ? double(space.unit) : 8;
+  double unit = space.getUnit() > 0 ? double(space.getUnit()) : 8;
   bool isLarge = this->isLarge(layout.program);
   // Experts divide most of a layer, and ranks that share them exchange no more where they are many.
   double inside =

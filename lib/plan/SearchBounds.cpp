@@ -33,8 +33,8 @@ double Search::boundLayout(const Layout &layout) const {
     int64_t stride = layout.dataInside ? 1 : layout.tensor;
     // Along two axes that divide the batch they may gather at once, or one after the other.
     if (layout.data == 1 || layout.experts == 1)
-      add({layout.numSharers(), stride}, bytes / parts);
-    add({layout.data * layout.context, stride * layout.experts},
+      add({layout.numShards(), stride}, bytes / parts);
+    add({layout.numDataShards() * layout.context, stride * layout.experts},
         ofExperts / (parts * double(layout.experts)));
     step = std::max(step, microbatches * passes);
   }
@@ -55,7 +55,8 @@ double Search::boundMemory(const Layout &layout) const {
   auto least = [&](double ProgramBytes::*kind, bool isSharded) {
     double stacked = experts.*kind / double(layout.experts), rest = all.*kind - experts.*kind;
     if (isSharded)
-      return stacked / double(layout.data * layout.context) + rest / double(layout.numSharers());
+      return stacked / double(layout.numDataShards() * layout.context) +
+             rest / double(layout.numShards());
     return stacked + rest;
   };
   return (least(&ProgramBytes::parameters, shardsParameters) +

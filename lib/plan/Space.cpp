@@ -35,8 +35,9 @@ static constexpr Sharding shardings[] = {Sharding::Replicated, Sharding::Zero1, 
 
 llvm::StringRef cleave::plan::getName(Key key) {
   static constexpr llvm::StringLiteral names[numKeys] = {
-      "dp",         "tp",     "pp",   "cp",        "ep",      "neighbours", "sequence",
-      "parameters", "chunks", "ends", "recompute", "offload", "schedule",   "microbatches"};
+      "dp",       "tp",         "pp",       "cp",     "ep",   "neighbours",
+      "sequence", "parameters", "replicas", "chunks", "ends", "recompute",
+      "offload",  "schedule",   "microbatches"};
   return names[unsigned(key)];
 }
 
@@ -108,6 +109,8 @@ static std::string getValue(const Layout &layout, Key key, llvm::ArrayRef<Progra
     return layout.sequence ? "yes" : "no";
   case Key::Sharding:
     return ::getName(layout.sharding).str();
+  case Key::Replicas:
+    return std::to_string(layout.replicas);
   default:
     return std::to_string(programs[layout.program].microbatches);
   }
@@ -138,7 +141,8 @@ static bool allows(const Fixed &fixed, const Layout &layout,
                    llvm::ArrayRef<ProgramFacts> programs) {
   return llvm::all_of(
       std::initializer_list<Key>{Key::Data, Key::Tensor, Key::Pipeline, Key::Context, Key::Experts,
-                                 Key::Order, Key::Sequence, Key::Sharding, Key::Microbatches},
+                                 Key::Order, Key::Sequence, Key::Sharding, Key::Replicas,
+                                 Key::Microbatches},
       [&](Key key) { return allows(fixed, key, ::getValue(layout, key, programs)); });
 }
 
@@ -155,6 +159,33 @@ static std::vector<int64_t> listDivisors(int64_t number) {
   return low;
 }
 
+/// In how many groups that have all parameters the ranks along `data` may be. Without a wish these
+/// are groups that fill a unit of a level together with the axes inside of them: with fewer ranks
+/// links of that level would be used for less, with more of them slower ones for all.
+std::vector<int64_t> Space::listReplicas(const Layout &layout) const {
+  std::vector<int64_t> numbers = {1};
+  const bool isFsdp = layout.sharding == Sharding::Fsdp || layout.sharding == Sharding::FsdpOnce;
+  // Experts are sharded among other ranks than what is beside them.
+  if (!isFsdp || layout.dataInside || layout.experts > 1)
+    return numbers;
+  const int64_t inside = layout.tensor * layout.context;
+  auto add = [&](int64_t shards) {
+    if (shards > 0 && shards < layout.data && shards * layout.context > 1 &&
+        layout.data % shards == 0)
+      numbers.push_back(layout.data / shards);
+  };
+  if (const std::optional<std::string> &wish = fixed.get(Key::Replicas)) {
+    const int64_t replicas = std::stoll(*wish);
+    if (layout.data % replicas == 0)
+      add(layout.data / replicas);
+    return numbers;
+  }
+  for (int64_t unit : units)
+    if (unit % inside == 0)
+      add(unit / inside);
+  return numbers;
+}
+
 /// Adds the layouts of these axes.
 void Space::listLayouts(const Layout &axes, std::vector<Layout> &layouts) const {
   const ProgramFacts &facts = programs[axes.program];
@@ -167,7 +198,7 @@ void Space::listLayouts(const Layout &axes, std::vector<Layout> &layouts) const 
     return;
   // Ring attention wants the batch's axis to be the outer one, and the exchange of rows too.
   bool hasOrders = axes.data > 1 && axes.tensor > 1 && axes.context == 1 && axes.experts == 1 &&
-                   unit > 0 && axes.data * axes.tensor > unit;
+                   getUnit() > 0 && axes.data * axes.tensor > getUnit();
   for (bool dataInside : {false, true})
     for (bool sequence : {false, true})
       for (Sharding sharding : shardings) {
@@ -177,10 +208,13 @@ void Space::listLayouts(const Layout &axes, std::vector<Layout> &layouts) const 
         layout.sharding = sharding;
         if ((dataInside && !hasOrders) ||
             (sequence && (axes.tensor == 1 || axes.context > 1 || !facts.hasSequenceRules)) ||
-            (sharding != Sharding::Replicated && axes.numSharers() == 1) ||
-            !allows(fixed, layout, programs))
+            (sharding != Sharding::Replicated && axes.numSharers() == 1))
           continue;
-        layouts.push_back(layout);
+        for (int64_t replicas : listReplicas(layout)) {
+          layout.replicas = replicas;
+          if (allows(fixed, layout, programs))
+            layouts.push_back(layout);
+        }
       }
 }
 

@@ -42,11 +42,18 @@ struct Layout {
   /// Normalizations work on shards of the sequence.
   bool sequence = false;
   Sharding sharding = Sharding::Replicated;
+  /// Of the ranks along `data`, groups that each have all of the parameters that are sharded (HSDP):
+  /// those of a group are neighbours.
+  int64_t replicas = 1;
 
   /// Ranks that divide a stage.
   int64_t numParts() const { return data * experts * tensor * context; }
   /// Ranks that have the same parameters, but for experts, which `data * context` of them have.
   int64_t numSharers() const { return data * experts * context; }
+  /// Ranks along `data` among which parameters are sharded, if they are.
+  int64_t numDataShards() const { return data / replicas; }
+  /// All among which they are, but for experts.
+  int64_t numShards() const { return numSharers() / replicas; }
   bool operator==(const Layout &) const = default;
 };
 
@@ -111,6 +118,7 @@ enum class Key {
   Order,
   Sequence,
   Sharding,
+  Replicas,
   Chunks,
   Ends,
   Recompute,
@@ -118,7 +126,7 @@ enum class Key {
   Schedule,
   Microbatches
 };
-constexpr unsigned numKeys = 14;
+constexpr unsigned numKeys = 15;
 llvm::StringRef getName(Key key);
 /// The values of a word; none: any number from 1 on.
 std::vector<llvm::StringRef> listValues(Key key);
@@ -137,9 +145,11 @@ struct Space {
   int64_t ranks = 1;
   std::vector<ProgramFacts> programs;
   Fixed fixed;
-  /// Ranks of a unit of the cluster's innermost level. Within one, the order of axes does not
-  /// matter.
-  int64_t unit = 0;
+  /// Ranks of a unit of each of the cluster's levels that has some, from the inside.
+  std::vector<int64_t> units;
+
+  /// Those of the innermost level, in which the order of axes does not matter; 0: all.
+  int64_t getUnit() const { return units.empty() ? 0 : units.front(); }
 
   /// All layouts that divide ranks, batch and layers evenly and have what is fixed.
   std::vector<Layout> listLayouts() const;
@@ -154,6 +164,7 @@ struct Space {
 
 private:
   void listLayouts(const Layout &axes, std::vector<Layout> &layouts) const;
+  std::vector<int64_t> listReplicas(const Layout &layout) const;
   bool hasOwnCut(const Shape &shape) const;
 };
 

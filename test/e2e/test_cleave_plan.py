@@ -20,6 +20,8 @@ import cleave
 
 BATCH, MICROBATCHES, TOLERANCE = 8, 4, 1e-9
 CLUSTER = "A100"
+# Two devices a node: on more ranks parameters may be sharded within nodes and replicated over them.
+SMALL_NODES = pathlib.Path(__file__).resolve().parents[2] / "examples" / "devices" / "cluster-l4-nodes-of-2.json"
 
 
 def make_spec(model, batch=BATCH):
@@ -84,6 +86,9 @@ CASES = [
     (4, "dp=2,tp=2,parameters=zero1"),
     (4, "dp=2,cp=2,parameters=fsdp"),
     (4, "cp=2,pp=2,parameters=zero1"),
+    (4, "dp=4,replicas=2,parameters=fsdp"),
+    (8, "dp=4,pp=2,replicas=2,parameters=fsdp-once,schedule=zb-h1"),
+    (4, "dp=2,cp=2,replicas=2,parameters=fsdp"),  # sharded over the ring alone
 ]
 
 
@@ -149,7 +154,7 @@ def check_training(found, program, data, build_dir, folder, of_one_rank):
 # Where a budget by rank helps: ranks of 1F1B have different numbers of microbatches in flight, one stage has all layers.
 BUDGETS = part_of_today([("gpt8", "pp=4,schedule=1f1b"), ("llama8", "pp=2,dp=2,chunks=2,schedule=interleaved-1f1b,parameters=fsdp-once"),
            ("llama8", "pp=1,dp=4,parameters=fsdp"), ("gpt8", "pp=2,tp=2,schedule=gpipe"), ("llama8", "pp=4,chunks=2,schedule=zbv"),
-           ("gpt8", "pp=1,dp=4,parameters=fsdp-once")])  # fmt: skip
+           ("gpt8", "pp=1,dp=4,parameters=fsdp-once"), ("llama8", "pp=1,dp=4,replicas=2,parameters=fsdp")])  # fmt: skip
 
 
 @pytest.mark.parametrize("model,fixed", BUDGETS, ids=[f"{model}-{fixed}" for model, fixed in BUDGETS])
@@ -286,12 +291,32 @@ def test_search_equals_brute_force(exported, find, model, ranks):
     assert all(other["seconds"] >= brute["best"]["seconds"] for other in brute["alternatives"])
 
 
-@pytest.mark.parametrize("model,ranks", part_of_today([("gpt", 8), ("llama8", 4), ("llama", 4), ("gpt8", 8)]))
-def test_no_random_plan_is_below_the_bound(exported, tool, model, ranks):
+@pytest.mark.parametrize("model,fixed", part_of_today([("gpt", "pp=1"), ("llama", "chunks=1,ends=0")]))
+def test_hybrid_sharding_is_chosen_where_it_is_best(exported, find, model, fixed):
+    """Copies of sharded parameters, one a node, are among the plans; each group of ranks fills a node."""
+    program, _ = exported(model)
+    usual = (f"--fix={fixed}", "--alternatives=5000")
+    found, brute = (find(program, 4, *usual, *more, cluster=SMALL_NODES) for more in ((), ("--exhaustive",)))
+    assert found["best"]["seconds"] == found["lower_bound"] == brute["best"]["seconds"]
+    plans = [each["plan"] for each in (brute["best"], *brute["alternatives"])]
+    hybrid = [plan for plan in plans if plan["replicas"] != "1"]
+    assert hybrid and all(plan["parameters"].startswith("fsdp") for plan in hybrid)
+    for plan in hybrid:
+        assert int(plan["dp"]) // int(plan["replicas"]) * int(plan["tp"]) * int(plan["cp"]) == 2
+    one = find(program, 4, f"--fix={fixed},replicas=2", cluster=SMALL_NODES)["best"]
+    assert one["seconds"] == min(each["seconds"] for each in (brute["best"], *brute["alternatives"]) if each["plan"] in hybrid)
+    # Within one node all shards are as near: there are none.
+    near = find(program, 4, *usual, "--exhaustive")
+    assert all(each["plan"]["replicas"] == "1" for each in (near["best"], *near["alternatives"]))
+
+
+@pytest.mark.parametrize("model,ranks,cluster", part_of_today([("gpt", 8, CLUSTER), ("llama8", 4, CLUSTER), ("llama", 4, SMALL_NODES),
+                                                               ("gpt8", 8, SMALL_NODES)]))  # fmt: skip
+def test_no_random_plan_is_below_the_bound(exported, tool, model, ranks, cluster):
     program, _ = exported(model)
     # The clock stops the search early: a bound of what it has not seen has to hold as well.
     for limit in ("500", "0.4"):
-        done = tool(program, f"--cluster={CLUSTER}", f"--ranks={ranks}", "--microbatches=4", "--sample=200",
+        done = tool(program, f"--cluster={cluster}", f"--ranks={ranks}", "--microbatches=4", "--sample=200",
                     f"--time-limit={limit}", "--seed=7")  # fmt: skip
         if limit == "0.4" and "no plan was simulated within the time limit" in done.stderr:
             continue

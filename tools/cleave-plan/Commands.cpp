@@ -49,11 +49,23 @@ llvm::json::Object plan::makePlacements(const Layout &layout, const Source &sour
     if (size > 1)
       mesh.push_back(llvm::json::Array{name, size});
   };
+  // Parameters of which there are several copies, each in shards, lie along two axes.
+  const bool isHybrid = layout.replicas > 1 && layout.numDataShards() > 1;
+  const std::pair<llvm::StringRef, int64_t> data{
+      isHybrid ? "dp_shard" : "dp", isHybrid ? layout.numDataShards() : layout.data};
   // The ranks of the last axis are neighbours.
-  addAxis(layout.dataInside ? "tp" : "dp", layout.dataInside ? layout.tensor : layout.data);
+  if (isHybrid)
+    addAxis("dp_replicate", layout.replicas);
+  if (layout.dataInside)
+    addAxis("tp", layout.tensor);
+  else
+    addAxis(data.first, data.second);
   addAxis("ep", layout.experts);
   addAxis("cp", layout.context);
-  addAxis(layout.dataInside ? "dp" : "tp", layout.dataInside ? layout.data : layout.tensor);
+  if (layout.dataInside)
+    addAxis(data.first, data.second);
+  else
+    addAxis("tp", layout.tensor);
   bool isSharded = layout.sharding == Sharding::Fsdp || layout.sharding == Sharding::FsdpOnce;
   if (layout.tensor > 1)
     llvm::append_range(rules, source.partial);
@@ -78,9 +90,16 @@ llvm::json::Object plan::makePlacements(const Layout &layout, const Source &sour
   if (layout.sharding == Sharding::Zero1)
     addStateRules(layout, source, rules);
   // The experts' axis divides the batch last: its ranks then have tokens that lie together.
-  for (auto [axis, size] : {std::pair("dp", layout.data), {"ep", layout.experts}})
+  auto divideBatch = [&](llvm::StringRef axis, int64_t size, bool shards) {
     if (size > 1)
-      rules.push_back(llvm::json::Object{{"style", isSharded ? "fsdp" : "data"}, {"axis", axis}});
+      rules.push_back(llvm::json::Object{{"style", shards ? "fsdp" : "data"}, {"axis", axis}});
+  };
+  if (isHybrid)
+    rules.push_back(llvm::json::Object{
+        {"style", "hsdp"}, {"axis", data.first}, {"replicate_axis", "dp_replicate"}});
+  else
+    divideBatch(data.first, data.second, isSharded && layout.replicas == 1);
+  divideBatch("ep", layout.experts, isSharded);
   if (layout.context > 1)
     rules.push_back(
         llvm::json::Object{{"style", "context"}, {"axis", "cp"}, {"shard_parameters", isSharded}});

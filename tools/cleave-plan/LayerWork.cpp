@@ -407,9 +407,9 @@ static void addGathers(const cost::Cluster &cluster, const Layout &layout,
   // Ranks that share experts have some parameters each by itself.
   if (layout.sharding != Sharding::Fsdp || layout.experts > 1)
     return;
-  const cost::Group group{layout.numSharers(), layout.dataInside ? 1 : layout.tensor};
+  const cost::Group group{layout.numShards(), layout.dataInside ? 1 : layout.tensor};
   for (const auto &[shape, bytes] : layer.parameters) {
-    if (llvm::none_of(shape, [&](int64_t size) { return size % layout.numSharers() == 0; }))
+    if (llvm::none_of(shape, [&](int64_t size) { return size % layout.numShards() == 0; }))
       continue;
     graph.values.push_back({double(bytes), unsigned(graph.ops.size()), /*isNeeded=*/true});
     graph.ops.push_back(

@@ -206,6 +206,7 @@ LayerTimes::Recomputed PassRunner::timeRecomputed(unsigned program, const Recomp
 static Layout withoutSharding(const Layout &layout) {
   Layout replicated = getPlacedPart(layout);
   replicated.sharding = Sharding::Replicated;
+  replicated.replicas = 1;
   return replicated;
 }
 
@@ -241,6 +242,7 @@ llvm::Expected<LayerTimes> PassRunner::partition(const Layout &layout) {
 std::pair<Layout, int64_t> PassRunner::getUndivided(const Layout &layout) const {
   Layout whole = getPlacedPart(layout);
   whole.sharding = Sharding::Replicated;
+  whole.replicas = 1;
   if (!isLikeUndivided(layout))
     return {whole, 1};
   whole.data = 1;
@@ -352,8 +354,8 @@ const LayerCurves &PassRunner::drawCurves(const Layout &layout, const LayerWork 
                                           int64_t parts,
                                           std::map<CurveKey, LayerCurves> &known) const {
   const int64_t stride = layout.dataInside ? layout.data : 1;
-  const int64_t sharers = layout.sharding == Sharding::Fsdp ? layout.numSharers() : 1;
-  auto [found, isNew] = known.try_emplace({parts, stride, sharers});
+  const int64_t shards = layout.sharding == Sharding::Fsdp ? layout.numShards() : 1;
+  auto [found, isNew] = known.try_emplace({parts, stride, shards});
   if (isNew)
     found->second = drawCurves(layout, work, parts);
   return found->second;

@@ -25,6 +25,7 @@ std::string plan::describe(const Plan &plan, const Space &space) {
     bool isIdle =
         (key == Key::Order && !layout.dataInside) || (key == Key::Sequence && !layout.sequence) ||
         (key == Key::Sharding && layout.numSharers() == 1) ||
+        (key == Key::Replicas && layout.replicas == 1) ||
         (key == Key::Context && layout.context == 1) ||
         (key == Key::Experts && layout.experts == 1) ||
         (key == Key::Ends && plan.shape.ends == 0) ||
@@ -125,6 +126,8 @@ static std::string describeLayout(const Layout &layout, const Space &space) {
     text += llvm::formatv(" ep={0}", layout.experts);
   if (layout.numSharers() > 1)
     text += " parameters=" + getValue(plan, Key::Sharding, space.programs);
+  if (layout.replicas > 1)
+    text += llvm::formatv(" replicas={0}", layout.replicas);
   if (layout.sequence)
     text += " sequence=yes";
   if (layout.dataInside)

@@ -220,7 +220,9 @@ static llvm::Error runTool() {
   space.ranks = ranksOption;
   space.fixed = std::move(*fixed);
   if (cluster->levels.size() > 1)
-    space.unit = cluster->levels.front().size;
+    for (const cost::Level &level : cluster->levels)
+      if (level.size > 0)
+        space.units.push_back(level.size);
   for (const Source &source : *sources)
     space.programs.push_back(source.facts);
   if (llvm::Error error = checkFixed(space))

@@ -43,12 +43,45 @@ TEST(Space, CutsLayersInEqualRuns) {
 }
 
 TEST(Space, OrdersMatterBeyondANode) {
-  Space space = makeSpace(8, "dp=4,tp=2");
+  Space space = makeSpace(8, "dp=4,tp=2,replicas=1");
   size_t without = space.listLayouts().size();
-  space.unit = 8;
+  space.units = {8};
   EXPECT_EQ(space.listLayouts().size(), without);
-  space.unit = 4;
+  space.units = {4};
   EXPECT_EQ(space.listLayouts().size(), 2 * without);
+}
+
+TEST(Space, CopiesOfShardedParametersFillUnits) {
+  Space space = makeSpace(16, "pp=1");
+  space.programs.front().batch = 16;
+  auto count = [&] {
+    size_t hybrid = 0;
+    for (const Layout &layout : space.listLayouts()) {
+      if (layout.replicas == 1)
+        continue;
+      ++hybrid;
+      EXPECT_TRUE(layout.sharding == Sharding::Fsdp || layout.sharding == Sharding::FsdpOnce);
+      EXPECT_EQ(layout.data % layout.replicas, 0);
+      EXPECT_FALSE(layout.dataInside);
+    }
+    return hybrid;
+  };
+  EXPECT_EQ(count(), 0u); // one level
+  space.units = {4};
+  for (const Layout &layout : space.listLayouts())
+    EXPECT_TRUE(layout.replicas == 1 || layout.numDataShards() * layout.tensor == 4);
+  // tp of 1 and of 2, gathered in each microbatch or once. With tp of 4 there is one rank a node.
+  EXPECT_EQ(count(), 4u);
+  space.units = {4, 8};
+  EXPECT_EQ(count(), 10u);
+  space.fixed = llvm::cantFail(parseFixed("pp=1,tp=1,replicas=2"));
+  EXPECT_EQ(count(), 2u);
+  space.units.clear();
+  EXPECT_EQ(count(), 2u);
+  space.fixed = llvm::cantFail(parseFixed("replicas=3"));
+  EXPECT_NE(getError(space).find("has replicas=3 (the program"), std::string::npos);
+  space.fixed = llvm::cantFail(parseFixed("replicas=2,parameters=zero1"));
+  EXPECT_NE(getError(space).find("has parameters=zero1 and replicas=2"), std::string::npos);
 }
 
 TEST(Space, ExpertsDivideTheBatchToo) {
@@ -125,8 +158,8 @@ TEST(Fixed, SmallestContradiction) {
 TEST(Fixed, Misuse) {
   auto error = [](llvm::StringRef text) { return llvm::toString(parseFixed(text).takeError()); };
   EXPECT_EQ(error("xp=2"),
-            "--fix: expected dp, tp, pp, cp, ep, neighbours, sequence, parameters, chunks, "
-            "ends, recompute, offload, schedule, microbatches, found 'xp'");
+            "--fix: expected dp, tp, pp, cp, ep, neighbours, sequence, parameters, replicas, "
+            "chunks, ends, recompute, offload, schedule, microbatches, found 'xp'");
   EXPECT_EQ(error("tp=0"), "--fix: expected a number of at least 1 for tp, found '0'");
   EXPECT_EQ(error("tp"), "--fix: expected a number of at least 1 for tp, found ''");
   EXPECT_EQ(error("recompute=some"),
