@@ -35,9 +35,9 @@ static constexpr Sharding shardings[] = {Sharding::Replicated, Sharding::Zero1, 
 
 llvm::StringRef cleave::plan::getName(Key key) {
   static constexpr llvm::StringLiteral names[numKeys] = {
-      "dp",       "tp",         "pp",       "cp",     "ep",   "neighbours",
-      "sequence", "parameters", "replicas", "chunks", "ends", "recompute",
-      "offload",  "schedule",   "microbatches"};
+      "dp",         "tp",        "pp",         "cp",       "ep",
+      "neighbours", "sequence",  "parameters", "replicas", "chunks",
+      "ends",       "recompute", "offload",    "schedule", "microbatches"};
   return names[unsigned(key)];
 }
 

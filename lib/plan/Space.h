@@ -42,8 +42,8 @@ struct Layout {
   /// Normalizations work on shards of the sequence.
   bool sequence = false;
   Sharding sharding = Sharding::Replicated;
-  /// Of the ranks along `data`, groups that each have all of the parameters that are sharded (HSDP):
-  /// those of a group are neighbours.
+  /// Of the ranks along `data`, groups that each have all of the parameters that are sharded
+  /// (HSDP): those of a group are neighbours.
   int64_t replicas = 1;
 
   /// Ranks that divide a stage.

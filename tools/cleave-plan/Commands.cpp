@@ -51,8 +51,8 @@ llvm::json::Object plan::makePlacements(const Layout &layout, const Source &sour
   };
   // Parameters of which there are several copies, each in shards, lie along two axes.
   const bool isHybrid = layout.replicas > 1 && layout.numDataShards() > 1;
-  const std::pair<llvm::StringRef, int64_t> data{
-      isHybrid ? "dp_shard" : "dp", isHybrid ? layout.numDataShards() : layout.data};
+  const std::pair<llvm::StringRef, int64_t> data{isHybrid ? "dp_shard" : "dp",
+                                                 isHybrid ? layout.numDataShards() : layout.data};
   // The ranks of the last axis are neighbours.
   if (isHybrid)
     addAxis("dp_replicate", layout.replicas);
