@@ -1,14 +1,18 @@
-"""cleave-plan on a mixture of experts: torchtitan's DeepSeek-V3, narrow, with three dense layers and more with experts.
+"""cleave-plan on mixtures of experts: torchtitan's DeepSeek-V3, narrow, with three dense layers and more with experts; and
+Mixtral and Qwen3 of Transformers, whose experts are modules of their own.
 
 What it finds with experts over `ep` computes what one rank computes and takes the time that it predicts; stages of
 layers of several kinds follow from those with few layers; no plan is below its bound."""
 
+import functools
 import json
 import math
 import shlex
 import subprocess
 
+import cleave
 import float64
+import hugging_face
 import pytest
 import torch
 import torchtitan_models
@@ -19,12 +23,30 @@ BATCH, MICROBATCHES, TOLERANCE = 8, 4, 1e-9
 CLUSTER = "A100"
 
 
+def make_spec(name, batch):
+    if name not in ("mixtral", "qwen3"):
+        return torchtitan_models.make(name, torch.float64, batch=batch)
+    import transformers
+
+    torch.manual_seed(0)
+    if name == "mixtral":
+        config = hugging_face.narrow(transformers.MixtralConfig, num_local_experts=4, num_experts_per_tok=2, num_hidden_layers=4)
+        model = transformers.MixtralForCausalLM(config)
+    else:
+        config = hugging_face.narrow(
+            transformers.Qwen3MoeConfig, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, head_dim=8,
+            decoder_sparse_step=1, mlp_only_layers=[], num_hidden_layers=4)  # fmt: skip
+        model = transformers.Qwen3MoeForCausalLM(config)
+    config.use_cache = False
+    inputs = {n: tensor.repeat(batch // 2, 1) for n, tensor in hugging_face.words(config).items()}
+    optimizer = torch.optim.AdamW(model.parameters())
+    return float64.doubled(cleave.ExportSpec(model.train(), (), inputs, optimizer=optimizer, name=name))
+
+
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """The program and the data of all steps."""
-    return float64.exporter_with_data(
-        lambda name, batch: torchtitan_models.make(name, torch.float64, batch=batch), STEPS * MICROBATCHES, tmp_path_factory
-    )
+    """A model's program and the data of all steps."""
+    return float64.exporter_with_data(make_spec, STEPS * MICROBATCHES, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
@@ -49,24 +71,40 @@ def find(tool):
 
 @pytest.fixture(scope="module")
 def one_rank(exported, build_dir):
-    program, data = exported("deepseek_v3_deep", BATCH)
-    return Tools(build_dir).train(program, data, "--microbatches", MICROBATCHES)
+    @functools.cache
+    def get(name):
+        program, data = exported(name, BATCH)
+        return Tools(build_dir).train(program, data, "--microbatches", MICROBATCHES)
+
+    return get
 
 
-# Ranks, what is fixed, and the capacity. With one of 2, two ranks have room for all rows.
+# The path of experts in a layer, by model.
+EXPERTS = {
+    "deepseek_v3_deep": "layers.*.moe.experts",
+    "mixtral": "model.layers.*.block_sparse_moe.experts",
+    "qwen3": "model.layers.*.mlp.experts",
+}
+# Model, ranks, what is fixed, and the capacity. With one of 2, two ranks have room for all rows, with one of 4 four do.
 CASES = part_of_today([
-    (2, "ep=2", 2),
-    (4, "dp=2,ep=2,parameters=zero1", 2),
-    (4, "dp=2,ep=2,parameters=fsdp-once", 2),
-    (4, "ep=2,pp=2,parameters=fsdp,schedule=1f1b", None),
-    (4, "ep=4,parameters=zero1", None),
-    (4, "ep=2,pp=2,schedule=zb-h1", 2),
+    ("deepseek_v3_deep", 2, "ep=2", 2),
+    ("deepseek_v3_deep", 4, "dp=2,ep=2,parameters=zero1", 2),
+    ("deepseek_v3_deep", 4, "dp=2,ep=2,parameters=fsdp-once", 2),
+    ("deepseek_v3_deep", 4, "ep=2,pp=2,parameters=fsdp,schedule=1f1b", None),
+    ("deepseek_v3_deep", 4, "ep=4,parameters=zero1", None),
+    ("deepseek_v3_deep", 4, "ep=2,pp=2,schedule=zb-h1", 2),
+    ("mixtral", 2, "ep=2", 2),
+    ("mixtral", 4, "dp=2,ep=2,parameters=fsdp", 2),
+    ("mixtral", 4, "ep=4,parameters=zero1", 4),
+    ("qwen3", 4, "dp=2,ep=2,parameters=zero1", 2),
+    ("qwen3", 4, "ep=2,pp=2,schedule=interleaved-1f1b", 2),
+    ("qwen3", 4, "dp=2,ep=2,parameters=fsdp-once", 2),
 ])  # fmt: skip
 
 
-@pytest.mark.parametrize("ranks,fixed,capacity", CASES, ids=[f"{ranks}-{fixed}" for ranks, fixed, _ in CASES])
-def test_plans_are_carried_out(exported, find, one_rank, build_dir, tmp_path, ranks, fixed, capacity):
-    program, data = exported("deepseek_v3_deep", BATCH)
+@pytest.mark.parametrize("model,ranks,fixed,capacity", CASES, ids=[f"{model}-{ranks}-{fixed}" for model, ranks, fixed, _ in CASES])
+def test_plans_are_carried_out(exported, find, one_rank, build_dir, tmp_path, model, ranks, fixed, capacity):
+    program, data = exported(model, BATCH)
     options = [f"--expert-capacity={capacity}"] if capacity else []
     found = find(program, ranks, f"--fix={fixed}", "-o", tmp_path, *options)
     assert found["complete"] and found["gap"] == 0
@@ -74,7 +112,7 @@ def test_plans_are_carried_out(exported, find, one_rank, build_dir, tmp_path, ra
     assert math.prod(int(plan[axis]) for axis in ("dp", "ep", "tp", "pp", "cp")) == ranks
     rules = json.loads((tmp_path / "placements.json").read_text())["rules"]
     (experts,) = [rule for rule in rules if rule.get("style") == "expert"]
-    assert experts["modules"] == "layers.*.moe.experts" and experts.get("capacity") == capacity
+    assert experts["modules"] == EXPERTS[model] and experts.get("capacity") == capacity
 
     optimize, simulate = found["commands"]
     for command in (optimize, f"{simulate} --json"):
@@ -90,10 +128,11 @@ def test_plans_are_carried_out(exported, find, one_rank, build_dir, tmp_path, ra
     local.with_suffix(".safetensors").symlink_to(program.with_suffix(".safetensors"))
     # Each rank has the products of its experts alone.
     products = [line for line in local.read_text().splitlines() if "aten._grouped_mm" in line]
-    assert products and all(f"x{8 // int(plan['ep'])}x" not in line or "tensor<8x" not in line for line in products)
+    count = 8 if model == "deepseek_v3_deep" else 4
+    assert products and not any(f"tensor<{count}x" in line.split(" : ")[1] for line in products)
     options = [] if int(plan["pp"]) > 1 else ["--microbatches", MICROBATCHES]
     losses, tensors = Tools(build_dir).train(local, data, *options, *on_ranks(ranks))
-    expected_losses, expected = one_rank
+    expected_losses, expected = one_rank(model)
     assert losses == pytest.approx(expected_losses, rel=TOLERANCE)
     distance, name = difference(tensors, expected)
     assert distance <= TOLERANCE, name
@@ -112,18 +151,21 @@ def test_layers_of_several_kinds(exported, tool):
         assert f"sample: {count} random plans take at least " in done.stderr
 
 
-@pytest.mark.parametrize("ranks,capacity", part_of_today([(2, 1.25), (4, 1.5), (4, None), (2, None)]))
-def test_search_equals_brute_force(exported, find, ranks, capacity):
-    program, _ = exported("deepseek_v3_deep", BATCH)
+@pytest.mark.parametrize("model,ranks,capacity", part_of_today([
+    ("deepseek_v3_deep", 2, 1.25), ("deepseek_v3_deep", 4, 1.5), ("mixtral", 4, 1.5), ("deepseek_v3_deep", 4, None),
+    ("deepseek_v3_deep", 2, None), ("qwen3", 4, 2)]))  # fmt: skip
+def test_search_equals_brute_force(exported, find, model, ranks, capacity):
+    program, _ = exported(model, BATCH)
     options = [f"--expert-capacity={capacity}"] if capacity else []
     found, brute = find(program, ranks, *options), find(program, ranks, "--exhaustive", *options)
     assert found["best"]["seconds"] == found["lower_bound"] == brute["best"]["seconds"]
     assert brute["closed"] == 0
 
 
-@pytest.mark.parametrize("ranks,capacity", part_of_today([(8, 1.5), (4, None)]))
-def test_no_random_plan_is_below_the_bound(exported, tool, ranks, capacity):
-    program, _ = exported("deepseek_v3_deep", BATCH)
+@pytest.mark.parametrize("model,ranks,capacity", part_of_today([
+    ("deepseek_v3_deep", 8, 1.5), ("mixtral", 4, 2), ("deepseek_v3_deep", 4, None), ("qwen3", 8, 1.25)]))  # fmt: skip
+def test_no_random_plan_is_below_the_bound(exported, tool, model, ranks, capacity):
+    program, _ = exported(model, BATCH)
     options = [f"--expert-capacity={capacity}"] if capacity else []
     for limit in ("500", "0.6"):
         done = tool(program, ranks, "--sample=100", f"--time-limit={limit}", "--seed=7", *options)

@@ -20,12 +20,13 @@ bool plan::hasPlacements(const Layout &layout) {
 }
 
 /// Optimizer states along the first dimension that all axes divide, where there is one. Those of
-/// experts lie with their expert, and are divided within.
+/// experts lie as their parameter along `ep`, and are divided along another dimension.
 static void addStateRules(const Layout &layout, const Source &source, llvm::json::Array &rules) {
   for (const ParameterGroup &group : source.parameters) {
     bool isOfExperts = group.isOfExperts && layout.experts > 1;
+    const unsigned expertDim = isOfExperts ? group.expertDim(layout.experts) : 0;
     for (auto [dim, size] : llvm::enumerate(group.shape)) {
-      if (isOfExperts ? dim == 0 || layout.data == 1 || size % layout.data
+      if (isOfExperts ? dim == expertDim || layout.data == 1 || size % layout.data
                       : size % layout.numParts())
         continue;
       std::string shard = llvm::formatv("S({0})", dim);
@@ -33,7 +34,7 @@ static void addStateRules(const Layout &layout, const Source &source, llvm::json
       if (layout.data > 1)
         placement["dp"] = shard;
       if (layout.experts > 1)
-        placement["ep"] = isOfExperts ? "S(0)" : shard;
+        placement["ep"] = isOfExperts ? llvm::formatv("S({0})", expertDim).str() : shard;
       if (layout.context > 1)
         placement["cp"] = shard;
       rules.push_back(llvm::json::Object{{"optimizer_states", group.pattern},

@@ -165,7 +165,8 @@ void Layers::classify() {
       auto layer = map.ops.find(&op);
       if (argument && layer != map.ops.end() && layer->second < first.value_or(classes.size()) &&
           source->isOfExperts(
-              train::getArgumentRole(microbatch, argument.getArgNumber()).getNameOrEmpty()))
+              train::getArgumentRole(microbatch, argument.getArgNumber()).getNameOrEmpty(),
+              cast<RankedTensorType>(argument.getType()).getShape()))
         first = layer->second;
     }
   if (first)

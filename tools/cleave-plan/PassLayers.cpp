@@ -268,9 +268,13 @@ PassRunner::Undivided &PassRunner::findUndivided(const Layout &layout) {
 
 bool PassRunner::exchangesAlike(const Layout &layout) const {
   // Where there is room for all rows, whether tokens are gathered depends on the number of ranks.
-  return layout.data == 1 || layout.experts == 1 || sources[layout.program].expertCapacity ||
-         llvm::none_of(sources[layout.program].experts,
-                       [](const ExpertRule &rule) { return rule.hasRows; });
+  // Rows of experts that are modules are sorted by token and choice, too, which replicas do in
+  // another way.
+  const Source &source = sources[layout.program];
+  return layout.data == 1 || layout.experts == 1 ||
+         llvm::none_of(source.experts, [&](const ExpertRule &rule) {
+           return rule.areModules || (rule.hasRows && !source.expertCapacity);
+         });
 }
 
 bool PassRunner::isLikeUndivided(const Layout &layout) const {

@@ -91,9 +91,23 @@ static ProgramBytes countBytes(const train::ProgramFunctions &program) {
   return bytes;
 }
 
-bool Source::isOfExperts(StringRef parameter) const {
-  std::string modules = getModules(parameter, layers);
-  return llvm::any_of(experts, [&](const ExpertRule &rule) { return rule.modules == modules; });
+bool Source::isOfExperts(StringRef parameter, ArrayRef<int64_t> shape) const {
+  if (experts.empty())
+    return false;
+  const std::string modules = getModules(parameter, layers);
+  return llvm::any_of(experts, [&](const ExpertRule &rule) {
+    if (rule.areModules)
+      return shape.size() == 2 && StringRef(modules).starts_with(rule.modules + ".");
+    return shape.size() == 3 && rule.modules == modules;
+  });
+}
+
+unsigned ParameterGroup::expertDim(int64_t ranks) const {
+  // Of a stack the first dimension counts experts; of a matrix each rank stores a part.
+  if (shape.size() == 3)
+    return 0;
+  return unsigned(llvm::find_if(shape, [&](int64_t size) { return size % ranks == 0; }) -
+                  shape.begin());
 }
 
 /// What experts take of the bytes of each layer.
@@ -107,8 +121,8 @@ static void countExpertBytes(Source &source) {
     for (BlockArgument argument : function.getArguments()) {
       train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
       auto type = dyn_cast<RankedTensorType>(argument.getType());
-      if (!role || !type || type.getRank() != 3 || argument.use_empty() ||
-          !source.isOfExperts(role.getNameOrEmpty()))
+      if (!role || !type || argument.use_empty() ||
+          !source.isOfExperts(role.getNameOrEmpty(), type.getShape()))
         continue;
       double ProgramBytes::*kind =
           role.getKind() == train::RoleKind::Parameter        ? &ProgramBytes::parameters
@@ -133,11 +147,11 @@ static void countLayerParameters(Source &source) {
     if (!type || !role || role.getKind() != train::RoleKind::Parameter || argument.use_empty() ||
         withoutNumber(role.getNameOrEmpty(), source.layers) == role.getNameOrEmpty())
       continue;
-    bool isStack = type.getRank() == 3 && source.isOfExperts(role.getNameOrEmpty());
-    auto &parameters = isStack ? source.layerExperts : source.layerParameters;
+    const bool isOfExperts = source.isOfExperts(role.getNameOrEmpty(), type.getShape());
+    auto &parameters = isOfExperts ? source.layerExperts : source.layerParameters;
     const auto bytes = double(memory::getByteSize(type));
     parameters[SmallVector<int64_t>(type.getShape())] += bytes;
-    if (!isStack)
+    if (!isOfExperts)
       source.largestParameter = std::max(source.largestParameter, bytes);
   }
 }
@@ -167,7 +181,7 @@ static std::vector<ParameterGroup> groupParameters(const Source &source) {
   std::vector<ParameterGroup> list;
   for (auto &[pattern, shapes] : names)
     for (auto &[shape, members] : shapes) {
-      const bool isOfExperts = shape.size() == 3 && source.isOfExperts(*members.begin());
+      const bool isOfExperts = source.isOfExperts(*members.begin(), shape);
       if (shapes.size() == 1)
         list.push_back({pattern, shape, isOfExperts});
       else // stages of a convolutional network, say, that differ in their width
@@ -177,7 +191,8 @@ static std::vector<ParameterGroup> groupParameters(const Source &source) {
   return list;
 }
 
-llvm::Expected<Source> plan::readSource(MLIRContext &context, StringRef path) {
+llvm::Expected<Source> plan::readSource(MLIRContext &context, StringRef path,
+                                        std::optional<double> expertCapacity) {
   auto module = parse(context, path);
   if (!module)
     return module.takeError();
@@ -222,7 +237,10 @@ llvm::Expected<Source> plan::readSource(MLIRContext &context, StringRef path) {
       llvm::any_of(source.rules, [](const TensorRule &rule) { return rule.style != "sequence"; });
   source.facts.hasSequenceRules =
       llvm::any_of(source.rules, [](const TensorRule &rule) { return rule.style == "sequence"; });
+  source.expertCapacity = expertCapacity;
   source.experts = findExperts(microbatch, source.layers);
+  if (!expertCapacity)
+    llvm::erase_if(source.experts, [](const ExpertRule &rule) { return rule.areModules; });
   if (!source.experts.empty()) {
     source.facts.experts = 0;
     for (const ExpertRule &rule : source.experts)

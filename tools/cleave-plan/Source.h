@@ -23,12 +23,15 @@ struct TensorRule {
   int64_t size = 0;
 };
 
-/// Modules whose experts ranks may share: their parameters are stacked by expert.
+/// Modules whose experts ranks may share: their parameters are stacked by expert, or each expert's
+/// are its own and the program stacks them.
 struct ExpertRule {
   std::string modules; ///< a pattern of docs/plans.md
   int64_t experts = 0;
   /// Rows of tokens are sorted by expert and multiplied by group, so that ranks can exchange them.
   bool hasRows = false;
+  /// Experts are modules of their own: "h.*.experts", not "h.*.experts.0.up".
+  bool areModules = false;
 };
 
 /// Parameters with the same shape whose names differ in the number of their layer only, or one.
@@ -36,6 +39,8 @@ struct ParameterGroup {
   std::string pattern; ///< of docs/plans.md
   llvm::SmallVector<int64_t> shape;
   bool isOfExperts = false;
+  /// Where ranks share experts, along which dimension they divide it.
+  unsigned expertDim(int64_t ranks) const;
 };
 
 /// An export: one microbatch on one device.
@@ -49,8 +54,8 @@ struct Source {
   /// Rules of a user's plan, as its file has them; `rules` has none of what they are for.
   llvm::json::Array partial;
   std::vector<ExpertRule> experts;
-  /// Whether a parameter is divided with the experts of its module.
-  bool isOfExperts(llvm::StringRef parameter) const;
+  /// Whether ranks that share experts divide a parameter of this shape.
+  bool isOfExperts(llvm::StringRef parameter, llvm::ArrayRef<int64_t> shape) const;
   /// Rows that ranks have room for, as a multiple of their even share; otherwise for all.
   std::optional<double> expertCapacity;
   std::vector<ParameterGroup> parameters;
@@ -61,9 +66,11 @@ struct Source {
   double largestParameter = 0;
 };
 
-/// Reads a program, and finds its layers and the modules that tensor parallelism divides. Errors
-/// say what it is instead of a global program.
-llvm::Expected<Source> readSource(mlir::MLIRContext &context, llvm::StringRef path);
+/// Reads a program, and finds its layers and the modules that tensor parallelism divides. Experts
+/// that are modules of their own count only with a capacity, without which ranks cannot share them.
+/// Errors say what it is instead of a global program.
+llvm::Expected<Source> readSource(mlir::MLIRContext &context, llvm::StringRef path,
+                                  std::optional<double> expertCapacity);
 
 /// Whether a pass after placement may leave the op out: what a checkpoint tag asks to be
 /// recomputed.
@@ -77,7 +84,7 @@ std::string withoutNumber(llvm::StringRef name, llvm::StringRef layers);
 std::vector<TensorRule> deriveTensorRules(mlir::func::FuncOp microbatch, llvm::StringRef layers);
 
 /// Modules with parameters of three dimensions, by the first of which a product multiplies rows in
-/// groups or in batches.
+/// groups or in batches, and such with experts whose matrices are stacked for a product by group.
 std::vector<ExpertRule> findExperts(mlir::func::FuncOp microbatch, llvm::StringRef layers);
 
 /// "h.3.mlp.c_fc.weight" is of "h.*.mlp.c_fc".

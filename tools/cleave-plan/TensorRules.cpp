@@ -4,9 +4,11 @@
 #include "dialects/aten/Aten.h"
 #include "dialects/aten/ops/Contraction.h"
 #include "dialects/aten/ops/Convolution.h"
+#include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/Grouping.h"
 #include "dialects/aten/ops/Indexing.h"
 #include "lib/aten/OpCost.h"
+#include "lib/placement/plan/Apply.h"
 
 #include <numeric>
 
@@ -138,14 +140,41 @@ std::vector<TensorRule> plan::deriveTensorRules(func::FuncOp microbatch, StringR
   return RuleFinder(microbatch, layers).run();
 }
 
+/// "h.*.experts" of the stack of the matrices "h.3.experts.0.up.weight", "h.3.experts.1.up.weight",
+/// ...; empty if it is none of that kind.
+static std::string findModulesOfExperts(func::FuncOp microbatch, aten::StackOp stack,
+                                        StringRef layers) {
+  if (stack.getDim().value_or(0) != 0 || stack->getNumOperands() < 2)
+    return "";
+  std::string before, after;
+  for (auto [number, operand] : llvm::enumerate(stack->getOperands())) {
+    auto argument = dyn_cast<BlockArgument>(operand);
+    train::RoleAttr role =
+        argument ? train::getArgumentRole(microbatch, argument.getArgNumber()) : train::RoleAttr();
+    auto type = dyn_cast<RankedTensorType>(operand.getType());
+    if (!role || role.getKind() != train::RoleKind::Parameter || !type || type.getRank() != 2)
+      return "";
+    const std::string name = withoutNumber(role.getNameOrEmpty(), layers);
+    const std::string expert = "." + std::to_string(number) + ".";
+    const size_t place = name.rfind(expert);
+    if (place == std::string::npos)
+      return "";
+    const std::string rest = name.substr(place + expert.size());
+    if (number > 0 && (name.substr(0, place) != before || rest != after))
+      return "";
+    before = name.substr(0, place);
+    after = rest;
+  }
+  return before;
+}
+
 std::vector<ExpertRule> plan::findExperts(func::FuncOp microbatch, StringRef layers) {
   std::vector<ExpertRule> rules;
-  auto add = [&](StringRef parameter, int64_t experts, bool hasRows) {
-    std::string modules = getModules(parameter, layers);
+  auto add = [&](const std::string &modules, int64_t experts, bool hasRows, bool areModules) {
     auto found =
         llvm::find_if(rules, [&](const ExpertRule &rule) { return rule.modules == modules; });
     if (found == rules.end())
-      found = rules.insert(found, {modules, experts, hasRows});
+      found = rules.insert(found, {modules, experts, hasRows, areModules});
     found->experts = std::gcd(found->experts, experts);
     found->hasRows &= hasRows;
   };
@@ -166,8 +195,18 @@ std::vector<ExpertRule> plan::findExperts(func::FuncOp microbatch, StringRef lay
     if (isa<aten::GroupedMmOp, aten::BmmOp>(op)) {
       for (Value operand : op.getOperands())
         if (auto stack = stacks.find(operand); stack != stacks.end())
-          add(stack->second, cast<RankedTensorType>(operand.getType()).getDimSize(0),
-              isa<aten::GroupedMmOp>(op));
+          add(getModules(stack->second, layers),
+              cast<RankedTensorType>(operand.getType()).getDimSize(0), isa<aten::GroupedMmOp>(op),
+              /*areModules=*/false);
+      continue;
+    }
+    if (auto stack = dyn_cast<aten::StackOp>(op)) {
+      const std::string modules = findModulesOfExperts(microbatch, stack, layers);
+      SmallVector<OpOperand *> products;
+      if (!modules.empty())
+        placement::findGroupedProducts(stack.getResult(), products);
+      if (!products.empty())
+        add(modules, stack->getNumOperands(), /*hasRows=*/true, /*areModules=*/true);
       continue;
     }
     if (op.getNumOperands() != 1 || op.getNumResults() != 1 || !isStack(op.getResult(0)))

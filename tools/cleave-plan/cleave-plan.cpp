@@ -150,7 +150,8 @@ static llvm::Expected<std::vector<Source>> readSources(mlir::MLIRContext &contex
         capacityOption);
   std::vector<Source> sources;
   for (const std::string &path : programOption) {
-    auto source = readSource(context, path);
+    const bool hasCapacity = capacityOption.getNumOccurrences() > 0;
+    auto source = readSource(context, path, hasCapacity ? std::optional(capacity) : std::nullopt);
     if (!source)
       return source.takeError();
     if (!sources.empty() && sources.front().bytes != source->bytes)
@@ -162,13 +163,11 @@ static llvm::Expected<std::vector<Source>> readSources(mlir::MLIRContext &contex
     if (hasBatch && batchOption % batch)
       return makeError("--global-batch: expected a multiple of the {0} examples of {1}, found {2}",
                        batch, path, int64_t(batchOption));
-    if (capacityOption.getNumOccurrences()) {
-      if (llvm::none_of(source->experts, [](const ExpertRule &rule) { return rule.hasRows; }))
-        return makeError("--expert-capacity: expected experts whose rows are sorted and multiplied "
-                         "by group (aten._grouped_mm), found none in {0}",
-                         path);
-      source->expertCapacity = capacity;
-    }
+    if (hasCapacity &&
+        llvm::none_of(source->experts, [](const ExpertRule &rule) { return rule.hasRows; }))
+      return makeError("--expert-capacity: expected experts whose rows are sorted and multiplied "
+                       "by group (aten._grouped_mm), found none in {0}",
+                       path);
     source->facts.microbatches = hasCount ? int64_t(microbatchesOption) : batchOption / batch;
     sources.push_back(std::move(*source));
   }
