@@ -70,9 +70,9 @@ void cleave::prove::tagOfRows(Operation *op, unsigned result, Core &core) {
     int64_t dim = integerAt(op, "dim").value_or(-1);
     core.tag = Core::Tag::Choice;
     core.number = shape.empty() ? 1 : shape[dim < 0 ? dim + shape.size() : dim];
-  } else if (isa<aten::FloorDivideScalarOp>(op) && isWhole(0)) {
+  } else if (isa<aten::FloorDivideScalarOp, aten::RemainderScalarOp>(op) && isWhole(0)) {
     if (std::optional<int64_t> by = integerAt(op, "other"); by && *by > 0) {
-      core.tag = Core::Tag::Divided;
+      core.tag = isa<aten::RemainderScalarOp>(op) ? Core::Tag::Rest : Core::Tag::Divided;
       core.number = *by;
     }
   } else if (isa<aten::GatherOp>(op) && isWhole(0)) {
@@ -225,7 +225,8 @@ std::optional<Tensor> Evaluator::joinParts(Operation *op, ArrayRef<const Tensor 
   RankedTensorType type = tensorOf(op->getResult(0).getType());
   auto isCount = [&](const Tensor *value) {
     return llvm::any_of(value->meaning, [&](const Summand &summand) {
-      return terms.get(summand.reference.term).core.tag == Core::Tag::IsZero;
+      Core::Tag tag = terms.get(summand.reference.term).core.tag;
+      return tag == Core::Tag::IsZero || tag == Core::Tag::Clamped;
     });
   };
   int64_t dim = integerAt(op, "dim").value_or(0);

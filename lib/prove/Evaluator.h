@@ -313,6 +313,7 @@ private:
   std::optional<Rows> rowsOnRanks(mlir::Operation *op, const Rows &rows);
   std::optional<Rows> takePiece(mlir::Operation *op, const Tensor &value);
   std::optional<Rows> gatherParts(mlir::Operation *op, const Rows &rows);
+  std::optional<Rows> swapRows(mlir::Operation *op, const Rows &rows);
   bool limitToPart(mlir::Operation *op, const RowOrder &order, unsigned operand, unsigned dim,
                    Tensor &value);
   bool areOwnPlaces(const Rows &rows);
@@ -336,10 +337,15 @@ private:
   std::optional<Rows> putByNumber(const Rows &index, const Rows &values);
   std::optional<Rows> takeByNumber(const Rows &value, unsigned dim, const Rows &index);
   std::optional<Tensor> swapParts(mlir::Operation *op, const Tensor &value);
-  bool isUnused(const Tensor &mark, const RowOrder &order);
+  bool isUnused(const Tensor &mark, const Rows &rows);
   std::optional<Rows> exchange(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
   std::optional<Rows> chooseRows(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
-  bool areEnds(const Tensor &ends, const RowOrder &order, int64_t groups);
+  std::optional<Rows> turnRows(const Rows &rows, unsigned dim, const Tensor &index);
+  std::optional<Rows> fillBehind(mlir::Operation *op, const Rows &rows, const Tensor &mark);
+  std::optional<Meaning> endOf(const RowOrder &order, const Index &group, int64_t groups,
+                               const Meaning &like);
+  std::optional<Index> firstOfTurned(const Tensor &ends, const RowOrder &order, int64_t groups);
+  std::optional<Index> firstGroup(const Tensor &ends, const RowOrder &order, int64_t groups);
   bool groupedProduct(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
                       std::vector<Tensor> &results);
   bool evaluateRows(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,

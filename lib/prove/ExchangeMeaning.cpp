@@ -217,14 +217,19 @@ std::optional<Rows> Evaluator::exchange(Operation *op, ArrayRef<const Tensor *> 
 // At their numbers
 //===----------------------------------------------------------------------===//
 
-/// Whether the mark, along one dimension, holds only at places that no row lies at.
-bool Evaluator::isUnused(const Tensor &mark, const RowOrder &order) {
+/// Whether the mark, along the dimension of rows alone, holds at the places that none lies at.
+bool Evaluator::isUnused(const Tensor &mark, const Rows &rows) {
+  const RowOrder &order = *rows.order;
   bool isReceived = order.kind == RowOrder::Kind::Received;
-  if ((!isReceived && order.kind != RowOrder::Kind::Numbered) || mark.rows)
+  bool isTurned = order.kind == RowOrder::Kind::TurnedFirst;
+  size_t behind = rows.value.dims.size() - rows.dim;
+  if ((!isReceived && !isTurned && order.kind != RowOrder::Kind::Numbered) || mark.rows ||
+      mark.dims.size() < behind || mark.dims.size() > rows.value.dims.size())
     return false;
-  SmallVector<Var> digits;
-  for (const auto &dim : mark.dims)
-    digits.append(dim.begin(), dim.end());
+  SmallVector<Var, 2> digits = mark.dims[mark.dims.size() - behind];
+  for (auto [i, dim] : llvm::enumerate(mark.dims))
+    if (i + behind != mark.dims.size() && !dim.empty())
+      return false;
   const Term *term = asOp(mark.meaning);
   if (!term || term->core.tag != Core::Tag::AtLeastOther)
     return false;
@@ -232,6 +237,8 @@ bool Evaluator::isUnused(const Tensor &mark, const RowOrder &order) {
   std::optional<Index> place = terms.asPosition(operands[0]);
   if (operands.size() != 2 || !place || *place != placeIn(digits, terms.variables))
     return false;
+  if (isTurned)
+    return terms.areEqual(operands[1], order.here);
   Index own = placeIn(placesOf(order.along), terms.variables);
   if (!isReceived)
     return terms.areEqual(operands[1],
@@ -371,7 +378,7 @@ std::optional<Rows> Evaluator::chooseRows(Operation *op, ArrayRef<const Tensor *
   // Places without a row keep what lies there: themselves.
   if (order.kind != RowOrder::Kind::Received || typeOf(1).getRank() != 1 || operands[1]->rows ||
       otherwise->isPlaceElsewhere || otherwise->value.dims.size() != 1 ||
-      !isUnused(*operands[0], order))
+      !isUnused(*operands[0], *otherwise))
     return std::nullopt;
   std::optional<Index> place = terms.asPosition(operands[1]->meaning);
   if (!place || *place != placeIn(operands[1]->dims[0], terms.variables))

@@ -3,7 +3,8 @@
 // Where groups end where the rows of experts do, a row is multiplied by its expert's matrix: the
 // sum over all experts of products with their matrices, of which the row's own counts. On a rank
 // that has a part of the experts, its rows are those of these experts: the sum over all ranks'
-// experts is the same.
+// experts is the same. If it has all rows, it turns them round until those of its experts come
+// first, and the product back; what lies behind its last group counts nowhere once it is zero.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,51 +15,135 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::prove;
 
-/// Whether the groups end where the experts' rows do.
-bool Evaluator::areEnds(const Tensor &ends, const RowOrder &order, int64_t groups) {
+/// Rows taken round from another place on: so that a rank's own come first, or back.
+std::optional<Rows> Evaluator::turnRows(const Rows &rows, unsigned dim, const Tensor &index) {
+  const RowOrder &order = *rows.order;
+  bool isTurned = order.kind == RowOrder::Kind::Turned;
+  std::shared_ptr<const RowOrder> before = isTurned ? order.part : rows.order;
+  bool isPart = before->kind == RowOrder::Kind::Part;
+  if ((!isPart && before->kind != RowOrder::Kind::Sorted) || rows.dim != dim ||
+      rows.isPlaceElsewhere || rows.isPlaceInPart || index.rows || index.dims.size() != 1)
+    return std::nullopt;
+  int64_t count =
+      sizeOf(before->digits, terms.variables) / (isPart ? ranksAlong(before->along) : 1);
+  const Term *rest = asOp(index.meaning);
+  if (!rest || rest->core.tag != Core::Tag::Rest || rest->core.number != count ||
+      sizeOf(index.dims[0], terms.variables) != count)
+    return std::nullopt;
+  // By as many places, whichever place it is.
+  Meaning own = terms.position(placeIn(index.dims[0], terms.variables));
+  Meaning turn = terms.add(terms.partsOf(terms.getOperands(index.meaning[0].reference)[0]),
+                           terms.scale(std::move(own), Rational(-1)));
+  if (llvm::any_of(index.dims[0], [&](Var digit) { return terms.mentions(turn, digit); }))
+    return std::nullopt;
+  if (isTurned)
+    turn = terms.add(std::move(turn), order.turn);
+  if (turn.empty() || (isTurned && terms.breaks(Lemma::TurnedRows)))
+    return Rows{rows.value, dim, std::move(before)};
+  auto made = std::make_shared<RowOrder>(*before);
+  made->kind = RowOrder::Kind::Turned;
+  made->part = std::move(before);
+  made->turn = std::move(turn);
+  return Rows{rows.value, dim, std::move(made)};
+}
+
+/// Rows, where only places are filled that hold none.
+std::optional<Rows> Evaluator::fillBehind(Operation *op, const Rows &rows, const Tensor &mark) {
+  if (tensorOf(op->getOperand(0).getType()) != tensorOf(op->getResult(0).getType()))
+    return std::nullopt;
+  bool isTurned = rows.order->kind == RowOrder::Kind::TurnedFirst;
+  if (!isUnused(mark, rows) && !(isTurned && terms.breaks(Lemma::ZerosBehind)))
+    return std::nullopt;
+  if (!isTurned)
+    return rows;
+  // With zeros all places hold the values of their rows.
+  auto value = op->getAttrOfType<FloatAttr>("value");
+  if (!value || !value.getValue().isZero())
+    return std::nullopt;
+  auto made = std::make_shared<RowOrder>(*rows.order);
+  made->kind = RowOrder::Kind::Turned;
+  made->here.clear();
+  return Rows{rows.value, rows.dim, std::move(made)};
+}
+
+/// Where the group ends among the rank's own places, which a clamp in `like` says in what way.
+std::optional<Meaning> Evaluator::endOf(const RowOrder &order, const Index &group, int64_t groups,
+                                        const Meaning &like) {
+  Var each = terms.variables.make(groups);
+  std::optional<Meaning> rows = countEach(order.key, order.digits, Index::of(each), groups);
+  if (!rows)
+    return std::nullopt;
+  for (Summand &summand : *rows)
+    summand.guards.push_back({group - Index::of(each), 0, kFar});
+  rows = terms.sum(std::move(*rows), {each});
+  if (order.kind == RowOrder::Kind::Sorted)
+    return rows;
+  int64_t own = sizeOf(order.digits, terms.variables) / ranksAlong(order.along);
+  const Core *clamp = nullptr;
+  for (const Summand &summand : like)
+    if (const Core &core = terms.get(summand.reference.term).core; core.tag == Core::Tag::Clamped)
+      clamp = &core;
+  if (order.kind != RowOrder::Kind::Part || !clamp || clamp->number != own)
+    return std::nullopt;
+  Index first = placeIn(placesOf(order.along), terms.variables) * own;
+  Meaning behind = terms.add(*rows, terms.scale(terms.position(first), Rational(-1)));
+  return terms.apply(Core(*clamp), behind, {}, {}, {});
+}
+
+/// Of groups that are a rank's part of all, and end where their rows do if the first one's first
+/// row is turned to the first place: the number of the first one.
+std::optional<Index> Evaluator::firstOfTurned(const Tensor &ends, const RowOrder &order,
+                                              int64_t groups) {
+  for (unsigned first = 0; first < axes.size(); ++first) {
+    SmallVector<Axis, 1> along;
+    for (const Axis &axis : axes.drop_front(first)) {
+      if (axis.isOpen())
+        break;
+      along.push_back(axis);
+      int64_t all = groups * ranksAlong(along);
+      Index own = placeIn(placesOf(along), terms.variables) * groups;
+      std::optional<Meaning> expected =
+          endOf(*order.part, placeIn(ends.dims[0], terms.variables) + own, all, ends.meaning);
+      if (!expected)
+        continue;
+      if (terms.breaks(Lemma::GroupEnds))
+        return own;
+      // It begins where the group before it ends, and the first of all at 0.
+      Var before = terms.variables.make(all), group = terms.variables.make(all);
+      Meaning begin = *endOf(*order.part, Index::of(before), all, ends.meaning);
+      substitute(begin, {{before, Index::of(group) - Index(1)}});
+      for (Summand &summand : begin)
+        summand.guards.push_back({Index::of(group), 1, all});
+      begin = terms.normalize(std::move(begin));
+      substitute(begin, {{group, own}});
+      expected = terms.add(std::move(*expected), terms.scale(order.turn, Rational(-1)));
+      if (terms.areEqual(order.turn, terms.normalize(std::move(begin))) &&
+          terms.areEqual(ends.meaning, *expected))
+        return own;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Where the groups end where the experts' rows do: the number of the first group among all.
+std::optional<Index> Evaluator::firstGroup(const Tensor &ends, const RowOrder &order,
+                                           int64_t groups) {
   if (ends.dims.size() != 1 || sizeOf(ends.dims[0], terms.variables) != groups)
-    return false;
-  if (terms.breaks(Lemma::GroupEnds))
-    return true;
+    return std::nullopt;
+  if (order.kind == RowOrder::Kind::Turned)
+    return firstOfTurned(ends, order, groups);
   Index group = placeIn(ends.dims[0], terms.variables);
-  auto rowsUpTo = [&]() -> std::optional<Meaning> {
-    Var each = terms.variables.make(groups);
-    std::optional<Meaning> counts = countEach(order.key, order.digits, Index::of(each), groups);
-    if (!counts)
-      return std::nullopt;
-    for (Summand &summand : *counts)
-      summand.guards.push_back({group - Index::of(each), 0, kFar});
-    return terms.sum(std::move(*counts), {each});
-  };
-  switch (order.kind) {
-  case RowOrder::Kind::Piece:
-  case RowOrder::Kind::Leaving:
-  case RowOrder::Kind::Received:
-    return false;
-  case RowOrder::Kind::Sorted: {
-    std::optional<Meaning> rows = rowsUpTo();
-    return rows && terms.areEqual(ends.meaning, *rows);
-  }
-  case RowOrder::Kind::Part: {
-    // Among the rank's own places.
-    int64_t own = sizeOf(order.digits, terms.variables) / ranksAlong(order.along);
-    const Term *clamped = asOp(ends.meaning);
-    if (!clamped || clamped->core.tag != Core::Tag::Clamped || clamped->core.number != own)
-      return false;
-    std::optional<Meaning> rows = rowsUpTo();
-    Index first = placeIn(placesOf(order.along), terms.variables) * own;
-    return rows &&
-           terms.areEqual(terms.getOperands(ends.meaning[0].reference)[0],
-                          terms.add(*rows, terms.scale(terms.position(first), Rational(-1))));
-  }
-  case RowOrder::Kind::Numbered: {
-    SmallVector<Var> own = placesOf(order.along);
-    return groups == order.places.perPart &&
-           terms.areEqual(ends.meaning,
-                          this->rowsUpTo(order.places, placeIn(own, terms.variables), group));
-  }
-  }
-  return false;
+  bool isNumbered = order.kind == RowOrder::Kind::Numbered;
+  Index rank = placeIn(placesOf(order.along), terms.variables);
+  Index first = isNumbered ? rank * groups : Index();
+  if (terms.breaks(Lemma::GroupEnds))
+    return first;
+  std::optional<Meaning> expected;
+  if (!isNumbered)
+    expected = endOf(order, group, groups, ends.meaning);
+  else if (groups == order.places.perPart)
+    expected = rowsUpTo(order.places, rank, group);
+  return expected && terms.areEqual(ends.meaning, *expected) ? std::optional(first) : std::nullopt;
 }
 
 bool Evaluator::groupedProduct(Operation *op, ArrayRef<const Tensor *> operands,
@@ -74,8 +159,11 @@ bool Evaluator::groupedProduct(Operation *op, ArrayRef<const Tensor *> operands,
     return false;
   const RowOrder &order = *rows->order;
   bool isNumbered = order.kind == RowOrder::Kind::Numbered;
+  bool isTurned = order.kind == RowOrder::Kind::Turned;
   int64_t groups = tensorOf(op->getOperand(2).getType()).getDimSize(0);
-  if (rows->isPlaceElsewhere || !areEnds(*operands[2], order, groups))
+  std::optional<Index> first =
+      rows->isPlaceElsewhere ? std::nullopt : firstGroup(*operands[2], order, groups);
+  if (!first)
     return false;
   Tensor x = withOwnDigits(terms, rows->value);
   auto times = [&](const Meaning &a, const Meaning &b) {
@@ -103,13 +191,26 @@ bool Evaluator::groupedProduct(Operation *op, ArrayRef<const Tensor *> operands,
       return false;
     substitute(matrices.meaning, alike);
     Index number = placeIn(matrices.dims[0], terms.variables);
+    if (isTurned)
+      number = number + *first;
     SmallVector<Var> bound(x.dims[1].begin(), x.dims[1].end());
     llvm::append_range(bound, matrices.dims[0]);
     Tensor made{{x.dims[0], matrices.dims[2]}, {}};
     made.meaning = terms.sum(
         times(times(x.meaning, terms.normalize(std::move(matrices.meaning))), isOf(expert, number)),
         bound);
-    results[0].rows = std::make_shared<Rows>(Rows{std::move(made), 0, rows->order});
+    std::shared_ptr<const RowOrder> there = rows->order;
+    if (isTurned) {
+      // Behind the last group there are no products.
+      auto last = splitIndex(Index(groups - 1), operands[2]->dims[0], terms.variables);
+      if (!last)
+        return false;
+      auto own = std::make_shared<RowOrder>(order);
+      own->kind = RowOrder::Kind::TurnedFirst;
+      own->here = takeAt(terms, *operands[2], 0, *last, {}).meaning;
+      there = std::move(own);
+    }
+    results[0].rows = std::make_shared<Rows>(Rows{std::move(made), 0, std::move(there)});
     return true;
   }
   // Sums over the rows of each expert.
@@ -126,17 +227,13 @@ bool Evaluator::groupedProduct(Operation *op, ArrayRef<const Tensor *> operands,
   if (expert.empty() || !cutAlike(terms, x, 1, y, 0, alike))
     return false;
   substitute(y.meaning, alike);
-  if (order.kind == RowOrder::Kind::Part)
-    y.meaning = times(y.meaning, isInPart(order, x.dims[1]));
+  if (const RowOrder &whole = isTurned ? *order.part : order; whole.kind == RowOrder::Kind::Part)
+    y.meaning = times(y.meaning, isInPart(whole, x.dims[1]));
   Tensor made;
   made.dims.emplace_back();
   if (groups > 1)
     made.dims[0].push_back(terms.variables.make(groups));
-  Index number = placeIn(made.dims[0], terms.variables);
-  if (isNumbered) {
-    SmallVector<Var> own = placesOf(order.along);
-    number = number + placeIn(own, terms.variables) * groups;
-  }
+  Index number = placeIn(made.dims[0], terms.variables) + *first;
   made.dims.push_back(x.dims[0]);
   made.dims.push_back(y.dims[1]);
   made.meaning = terms.sum(times(times(x.meaning, y.meaning), isOf(expert, number)), x.dims[1]);

@@ -99,6 +99,9 @@ namespace cleave::prove {
   X(RowOnRanks, "row-on-ranks", "what ranks that have rows in one order make of each row together is in that order") \
   X(GroupEnds, "group-ends", "groups that end where the rows of experts do have the experts' rows") \
   X(GroupedRows, "grouped-rows", "a row's product by group is the sum over experts of products, of which its own counts") \
+  X(TurnedRows, "turned-rows", "rows that are turned round, and back by as many places, lie as before") \
+  X(ZerosBehind, "zeros-behind", "where zeros fill the places behind the last group, the products of other rows are zero") \
+  X(RowsForColumns, "rows-for-columns", "ranks that exchange parts of rows for parts of columns, in the order of their places, have all rows in order") \
   X(NumberedRows, "numbered-rows", "by expert, then by rank, then as they lay, rows have numbers without gaps") \
   X(RowsExchanged, "rows-exchanged", "rows that are sent and come back are those that were sent, if both sides count alike") \
   /* Statistics, and what comes first (StatisticsMeaning.cpp, MergeSums.cpp, OrderMeaning.cpp) */    \

@@ -37,6 +37,7 @@ bool Evaluator::areAlike(const RowOrder &left, const RowOrder &right) {
   return &left == &right ||
          (left.kind == right.kind && areSame(left.along, right.along) &&
           !left.part == !right.part && (!left.part || areAlike(*left.part, *right.part)) &&
+          terms.areEqual(left.turn, right.turn) && terms.areEqual(left.here, right.here) &&
           areEqual(terms, {{left.digits}, left.key}, {{right.digits}, right.key}));
 }
 
@@ -217,6 +218,7 @@ bool Evaluator::evaluateEach(Operation *op, ArrayRef<const Tensor *> operands,
       continue;
     std::optional<FactorId> own = factorOf(rule, rule.operands[i][rows->dim]);
     if (!own || (factor && *factor != *own) || rows->isPlaceElsewhere ||
+        rows->order->kind == RowOrder::Kind::TurnedFirst ||
         (order && !areAlike(*order, *rows->order)))
       return false;
     factor = own;
@@ -350,8 +352,13 @@ std::optional<Rows> Evaluator::rowsOnRanks(Operation *op, const Rows &rows) {
   bool isOneOrder = llvm::none_of(along, [&](const Axis &axis) {
     return llvm::any_of(axis.digits, dependsOn) || dependsOn(axis.whole);
   });
-  if (order.kind != RowOrder::Kind::Sorted || rows.isPlaceElsewhere || rows.isPlaceInPart ||
-      llvm::is_contained(dims, int64_t(rows.dim)) ||
+  // Which part of an order a rank has others along these axes have, too.
+  bool isOnePart =
+      order.kind == RowOrder::Kind::Part && llvm::none_of(along, [&](const Axis &axis) {
+        return llvm::any_of(order.along, [&](const Axis &own) { return own.name == axis.name; });
+      });
+  if ((order.kind != RowOrder::Kind::Sorted && !isOnePart) || rows.isPlaceElsewhere ||
+      rows.isPlaceInPart || llvm::is_contained(dims, int64_t(rows.dim)) ||
       (!isOneOrder && !terms.breaks(Lemma::RowOnRanks)))
     return std::nullopt;
   std::vector<Tensor> made;
@@ -406,12 +413,16 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
                                                           : takeRows(std::move(rows));
       return false;
     }
+    if (isa<dist::AllToAllOp>(op) && given.size() == 1 && op->getNumResults() == 1)
+      return takeRows(swapRows(op, *given[0]->rows));
     if (isa<dist::ReduceScatterOp>(op) && given.size() == 1 && op->getNumResults() == 1)
       return takeRows(scatterRows(op, *given[0]->rows));
-    // What says only how a value lies.
     auto convert = dyn_cast<dist::ConvertOp>(op);
+    if (convert && convert.getSlicedDim() && given.size() == 1)
+      return takeRows(scatterRows(op, *given[0]->rows));
+    // What says only how a value lies.
     bool keeps = isa<dist::ReinterpretOp, dist::WaitOp, dist::OffloadOp, dist::ReloadOp>(op) ||
-                 (convert && !convert.getDestination().isPartial() && !convert.getSlicedDim());
+                 (convert && !convert.getDestination().isPartial());
     if (keeps && given.size() == 1)
       results[0].rows = given[0]->rows;
     return false;
@@ -429,8 +440,10 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
     dim += dim < 0 ? given[0]->dims.size() : 0;
     const Rows *value = rowsOf(0), *index = rowsOf(1);
     if (!index) {
-      std::optional<Rows> part = value ? takePart(*value, dim, *given[1]) : std::nullopt;
-      return part ? takeRows(std::move(part)) : value && evaluateEach(op, given, results);
+      std::optional<Rows> taken = value ? takePart(*value, dim, *given[1]) : std::nullopt;
+      if (value && !taken)
+        taken = turnRows(*value, dim, *given[1]);
+      return taken ? takeRows(std::move(taken)) : value && evaluateEach(op, given, results);
     }
     if (value && index->isPlaceInPart)
       return takeRows(takeOfPart(*value, dim, *index));
@@ -485,9 +498,9 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
   if (isa<aten::WhereOp>(op))
     if (std::optional<Rows> chosen = chooseRows(op, given))
       return takeRows(std::move(chosen));
-  if (isa<aten::MaskedFillScalarOp>(op) && rowsOf(0) && !rowsOf(1) &&
-      isUnused(*given[1], *rowsOf(0)->order))
-    return takeRows(*rowsOf(0));
+  if (isa<aten::MaskedFillScalarOp>(op) && rowsOf(0) && !rowsOf(1))
+    if (std::optional<Rows> filled = fillBehind(op, *rowsOf(0), *given[1]))
+      return takeRows(std::move(filled));
   if (isa<aten::GroupedMmOp>(op))
     return groupedProduct(op, given, results);
   if (isa<aten::HistcOp, aten::BincountOp>(op)) {

@@ -47,47 +47,70 @@ std::optional<Rows> Evaluator::takePart(const Rows &rows, unsigned dim, const Te
     return std::nullopt;
   int64_t own = sizeOf(index.dims[0], terms.variables);
   Index within = placeIn(index.dims[0], terms.variables);
-  for (unsigned first = 0; first < axes.size(); ++first) {
-    SmallVector<Axis, 1> along;
-    for (const Axis &axis : axes.drop_front(first)) {
+  // The axes whose places it is made of, the one that counts most first; or one of a single rank.
+  auto strideOf = [&](const Axis &axis) {
+    return axis.digits.empty() ? 0 : place->getCoefficient(axis.digits.back());
+  };
+  SmallVector<Axis, 1> along;
+  for (const Axis &axis : axes)
+    if (strideOf(axis) > 0)
       along.push_back(axis);
-      SmallVector<Var> digits = placesOf(along);
-      if (ranksAlong(along) * own != sizeOf(whole.digits, terms.variables) ||
-          *place != within + placeIn(digits, terms.variables) * own)
-        continue;
-      // All of these ranks have one order.
-      if (llvm::any_of(digits, [&](Var digit) { return terms.mentions(whole.key, digit); }))
-        return std::nullopt;
-      auto part = std::make_shared<RowOrder>(whole);
-      part->kind = RowOrder::Kind::Part;
-      part->along = std::move(along);
-      return Rows{rows.value, dim, std::move(part)};
-    }
-  }
-  return std::nullopt;
+  llvm::stable_sort(
+      along, [&](const Axis &left, const Axis &right) { return strideOf(left) > strideOf(right); });
+  if (along.empty())
+    for (const Axis &axis : axes)
+      if (axis.size == 1 && along.empty())
+        along.push_back(axis);
+  SmallVector<Var> digits = placesOf(along);
+  if (along.empty() || ranksAlong(along) * own != sizeOf(whole.digits, terms.variables) ||
+      *place != within + placeIn(digits, terms.variables) * own)
+    return std::nullopt;
+  // All of these ranks have one order.
+  if (llvm::any_of(digits, [&](Var digit) { return terms.mentions(whole.key, digit); }))
+    return std::nullopt;
+  auto part = std::make_shared<RowOrder>(whole);
+  part->kind = RowOrder::Kind::Part;
+  part->along = std::move(along);
+  return Rows{rows.value, dim, std::move(part)};
 }
 
-/// Of terms of a sum, each of all rows in one order, a rank gets its part of the sum.
+/// Of rows in one order, or of terms of a sum, each of all of them, a rank gets its part.
 std::optional<Rows> Evaluator::scatterRows(Operation *op, const Rows &rows) {
-  auto scatter = cast<dist::ReduceScatterOp>(op);
-  std::optional<SmallVector<Axis>> along = findAxes(scatter.getAxes());
+  auto scatter = dyn_cast<dist::ReduceScatterOp>(op);
+  auto convert = dyn_cast<dist::ConvertOp>(op);
+  std::optional<SmallVector<Axis>> along;
+  std::optional<int64_t> dim;
+  if (scatter) {
+    along = findAxes(scatter.getAxes());
+    dim = op->getAttrOfType<IntegerAttr>("dim").getInt();
+  } else if (const Axis *axis = findAxis(convert.getAxis())) {
+    along = SmallVector<Axis>{*axis};
+    dim = convert.getSlicedDim();
+  }
   const RowOrder &order = *rows.order;
-  bool isSum = scatter.getReduction().getKind() == dist::Reduction::Sum;
-  if (!along || !isSum || op->getAttrOfType<IntegerAttr>("dim").getInt() != int64_t(rows.dim) ||
-      rows.isPlaceElsewhere ||
-      (order.kind != RowOrder::Kind::Sorted && order.kind != RowOrder::Kind::Part))
+  bool isSum = scatter ? scatter.getReduction().getKind() == dist::Reduction::Sum
+                       : !convert.getDestination().isPartial();
+  if (!along || !isSum || dim != int64_t(rows.dim) || rows.isPlaceElsewhere ||
+      (order.kind != RowOrder::Kind::Sorted && order.kind != RowOrder::Kind::Part) ||
+      tensorOf(op->getResult(0).getType()).getDimSize(*dim) * ranksAlong(*along) !=
+          tensorOf(op->getOperand(0).getType()).getDimSize(*dim))
     return std::nullopt;
+  // Ranks along axes that have divided the rows have others.
+  for (const Axis &own : order.along)
+    if (llvm::any_of(*along, [&](const Axis &axis) { return axis.name == own.name; }))
+      return std::nullopt;
   auto part = std::make_shared<RowOrder>(order);
   part->kind = RowOrder::Kind::Part;
   part->along.append(along->begin(), along->end());
   if (sizeOf(order.digits, terms.variables) % ranksAlong(part->along) ||
       llvm::any_of(placesOf(*along), [&](Var digit) { return terms.mentions(order.key, digit); }))
     return std::nullopt;
-  std::optional<Tensor> sum = reduce(rows.value, scatter.getReduction(), *along);
-  if (!sum)
+  std::optional<Tensor> own =
+      scatter ? reduce(rows.value, scatter.getReduction(), *along) : std::optional(rows.value);
+  if (!own)
     return std::nullopt;
-  sum->meaning = terms.normalize(std::move(sum->meaning));
-  return Rows{std::move(*sum), rows.dim, std::move(part)};
+  own->meaning = terms.normalize(std::move(own->meaning));
+  return Rows{std::move(*own), rows.dim, std::move(part)};
 }
 
 /// A rank's part of a value that all have, which begins where no digit does.
@@ -128,6 +151,57 @@ std::optional<Rows> Evaluator::gatherParts(Operation *op, const Rows &rows) {
   if (whole->along.empty() && part.kind == RowOrder::Kind::Part)
     whole->kind = RowOrder::Kind::Sorted;
   return Rows{rows.value, rows.dim, std::move(whole)};
+}
+
+/// Rows that ranks exchange for parts of another dimension: all rows, of which each rank has a part
+/// of each, or the rank's part of the rows, each whole.
+std::optional<Rows> Evaluator::swapRows(Operation *op, const Rows &rows) {
+  std::optional<SmallVector<Axis>> along = findAxes(cast<dist::AllToAllOp>(op).getAxes());
+  int64_t split = op->getAttrOfType<IntegerAttr>("split").getInt();
+  int64_t concat = op->getAttrOfType<IntegerAttr>("concat").getInt(), dim = rows.dim;
+  RankedTensorType from = tensorOf(op->getOperand(0).getType());
+  RankedTensorType to = tensorOf(op->getResult(0).getType());
+  const RowOrder &order = *rows.order;
+  bool isPart = order.kind == RowOrder::Kind::Part;
+  if (!along || split == concat || (split != dim && concat != dim) || rows.isPlaceElsewhere ||
+      rows.isPlaceInPart || (!isPart && order.kind != RowOrder::Kind::Sorted) ||
+      to.getDimSize(split) * ranksAlong(*along) != from.getDimSize(split) ||
+      from.getDimSize(concat) * ranksAlong(*along) != to.getDimSize(concat))
+    return std::nullopt;
+  auto dependsOnRank = [&](const Meaning &meaning) {
+    return llvm::any_of(*along, [&](const Axis &axis) {
+      return terms.mentions(meaning, axis.whole) ||
+             llvm::any_of(axis.digits, [&](Var digit) { return terms.mentions(meaning, digit); });
+    });
+  };
+  auto made = std::make_shared<RowOrder>(order);
+  std::optional<Tensor> value;
+  if (concat == dim) {
+    // A rank makes of a row what another one would.
+    bool isLast = isPart && order.along.size() >= along->size() &&
+                  (areSame(ArrayRef(order.along).take_back(along->size()), *along) ||
+                   terms.breaks(Lemma::RowsForColumns));
+    if (!isLast || dependsOnRank(rows.value.meaning))
+      return std::nullopt;
+    made->along.truncate(order.along.size() - along->size());
+    if (made->along.empty())
+      made->kind = RowOrder::Kind::Sorted;
+    value = shard(rows.value, split, *along);
+  } else {
+    made->kind = RowOrder::Kind::Part;
+    made->along.append(along->begin(), along->end());
+    bool isCut = llvm::any_of(order.along, [&](const Axis &own) {
+      return llvm::any_of(*along, [&](const Axis &axis) { return axis.name == own.name; });
+    });
+    if (isCut || dependsOnRank(order.key) ||
+        sizeOf(order.digits, terms.variables) % ranksAlong(made->along))
+      return std::nullopt;
+    value = gather(rows.value, concat, *along);
+  }
+  if (!value)
+    return std::nullopt;
+  value->meaning = terms.normalize(std::move(value->meaning));
+  return Rows{std::move(*value), rows.dim, std::move(made)};
 }
 
 /// Of an op that is linear in an operand along dimension `dim`, over which it adds up: the operand

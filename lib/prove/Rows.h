@@ -85,7 +85,14 @@ struct RowOrder {
     Received,
     /// On the rank that a row went to, at the place that the key says. Places behind them hold no
     /// row.
-    Numbered
+    Numbered,
+    /// As in the order `part`, from its place `turn` on, and behind its last place from the first
+    /// one on: all of them.
+    Turned,
+    /// So turned, and only the first of them, as many as `here` says. What lies at the places
+    /// behind
+    /// them is anything; of the rows that would lie there the value is 0.
+    TurnedFirst
   };
   Kind kind;
   /// The digits of a row: of those that come from several ranks first the rank's.
@@ -95,6 +102,7 @@ struct RowOrder {
   /// Between which ranks rows go.
   llvm::SmallVector<Axis, 1> along;
   std::shared_ptr<const RowOrder> part;
+  Meaning turn, here;
   /// Of numbered rows: each row's expert, and how they were numbered.
   Meaning expert;
   RowPlaces places;

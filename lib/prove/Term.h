@@ -117,7 +117,8 @@ struct Core {
   /// where it is 0; or 0 where it is -inf. Of rows in an order (Rows.h): an index along a dimension
   /// of `number`; an integer divided by `number`, rounded down; what an index takes of a value; the
   /// place of a row in the order of keys; whether an integer is at least another; an integer that
-  /// is brought between 0 and `number`; the integer 1 where a mark holds, else 0.
+  /// is brought between 0 and `number`; the integer 1 where a mark holds, else 0; what an integer
+  /// leaves that is divided by `number`, from 0 on.
   enum class Tag : uint8_t {
     None,
     Max,
@@ -144,7 +145,8 @@ struct Core {
     PlaceInOrder,
     AtLeastOther,
     Clamped,
-    AsNumber
+    AsNumber,
+    Rest
   };
   Tag tag = Tag::None;
   int64_t number = 0;

@@ -185,10 +185,11 @@ def own_part(f, axes, own, order, *, first=True):
     return f.aten("index_select", order, places, dim=0)
 
 
-@lemma("part-of-sorted", *PARTED, ("dp", 4, 2, 3, True), ("tp", 3, 3, 2, True))
-def part_of_sorted(f, axes, own, experts, width, masked=False):
+@lemma("part-of-sorted", *PARTED, ("dp", 4, 2, 3, True), ("tp", 3, 3, 2, True), ("dp", 4, 4, 3, False, True))
+def part_of_sorted(f, axes, own, experts, width, masked=False, summed=False):
     """Each rank multiplies the rows at its own places, by groups that end there or beside them. Wrong are the places of
-    another rank, or zeros behind as many as there are rows of the expert with the rank's number."""
+    another rank, zeros behind as many as there are rows of the expert with the rank's number, or a mean of the rows that
+    ranks have at one place each, which are others."""
     ranks = math.prod(MESH[axis] for axis in axes.split())
     keys, x = choices(f, ranks * own, experts, on(axes)), f.argument((ranks * own, width), on(axes))
     w, y = f.argument((experts, width, 3)), f.argument((ranks * own, 3), on(axes))
@@ -198,7 +199,7 @@ def part_of_sorted(f, axes, own, experts, width, masked=False):
         left = f.aten("t", f.aten("index", x, order))
         return f.give(f.aten("_grouped_mm", left, f.aten("index", y, order), ends_of(f, keys, experts)))
     keys, x, y = (f.all_gather(value, 0, axes) for value in (keys, x, y))
-    order = own_part(f, axes, own, f.aten("sort_stable", keys, stable=True)[1], first=masked or not f.wrong)
+    order = own_part(f, axes, own, f.aten("sort_stable", keys, stable=True)[1], first=masked or summed or not f.wrong)
     ends = f.aten("sub", f.aten("cumsum", f.aten("bincount", keys, minlength=experts), dim=0),
                   f.aten("mul_scalar", f.axis_index(axes), other=own))  # fmt: skip
     ends = f.aten("_to_copy", f.aten("clamp", ends, min=0, max=own), dtype="i32")
@@ -208,6 +209,8 @@ def part_of_sorted(f, axes, own, experts, width, masked=False):
         count = f.aten("index_select", f.aten("bincount", keys, minlength=experts), number, dim=0)
         behind = f.aten("ge", f.aten("arange_start", start=0, end=own), count)
         rows = f.aten("masked_fill_scalar", rows, f.aten("unsqueeze", behind, dim=-1), value=0.0)
+    if summed and f.wrong:
+        rows = f.aten("div_scalar", f.all_gather(f.reduce_scatter(rows, 0, axes), 0, axes), other=float(ranks))
     zeros = f.aten("full", size=[ranks * own, 3], fill_value=0.0, dtype="f64")
     made = f.aten("index_put", zeros, order, f.aten("_grouped_mm", rows, w, ends))
     f.give(f.reduce_scatter(made, 0, axes), on(axes))
@@ -229,6 +232,92 @@ def chosen_once(f, axes, own, experts, width):
     f.give(f.all_reduce(f.aten("bincount", own_keys, minlength=experts), axes))
     rows = f.aten("tanh", f.aten("index", x, order))
     f.give(f.all_reduce(f.aten("sum_dim_int_list", rows, dim=[0]), axes))
+
+
+SWAPPED = [("dp tp", 2, 4, 6), ("tp dp", 1, 3, 6), ("cp dp", 1, 2, 8), ("dp cp", 3, 5, 16), ("tp cp", 1, 3, 12)]
+
+
+@lemma("rows-for-columns", *SWAPPED)
+def rows_for_columns(f, axes, own, experts, width):
+    """Each rank makes something of a part of all rows, then has its own rows again; wrong where parts come in another order."""
+    ranks = math.prod(MESH[axis] for axis in axes.split())
+    keys, x = choices(f, ranks * own, experts, on(axes)), f.argument((ranks * own, width), on(axes))
+    others = " ".join(reversed(axes.split())) if f.wrong else axes
+    if not f.local:
+        f.give(f.aten("tanh", x), on(others, 1))
+        return f.give(f.aten("tanh", x), on(axes))
+    keys, x = f.all_gather(keys, 0, axes), f.all_gather(x, 0, axes)
+    all_order = f.aten("sort_stable", keys, stable=True)[1]
+    order = own_part(f, axes, own, all_order)
+    rows = f.aten("index", x, order)
+    f.give(put(f, f.aten("tanh", f.all_to_all(rows, others, split=1, concat=0)), all_order), on(others, 1))
+    made = f.all_to_all(f.aten("tanh", f.all_to_all(rows, axes, split=1, concat=0)), axes, split=0, concat=1)
+    zeros = f.aten("full", size=[ranks * own, width], fill_value=0.0, dtype="f64")
+    f.give(f.reduce_scatter(f.aten("index_put", zeros, order, made), 0, axes), on(axes))
+
+
+# Rows turned round until those of the rank's experts come first.
+
+TURNED = [("dp", 8, 2, 3), ("tp", 5, 1, 2), ("cp", 9, 2, 1), ("dp tp", 7, 1, 4), ("tp", 6, 3, 2), ("dp", 6, 3, 2, "tp"), ("tp", 4, 1, 3, "dp"), ("tp", 3, 1, 2)]
+
+
+def turned(f, axes, rows, per_rank, width, of="", *, back=-1, fills=True):
+    """Each rank multiplies the rows of its experts, of all rows or of its part of them along `of`. Without `fills` zeros are behind
+    all rows, or behind as many columns, where there are as many of these."""
+    ranks = math.prod(MESH[axis] for axis in axes.split())
+    experts, count = ranks * per_rank, rows * (MESH[of] if of else 1)
+    keys, x, y = choices(f, count, experts, on(of)), f.argument((count, width), on(of)), f.argument((count, 3), on(of))
+    w = f.argument((experts, width, 3), on(axes))
+    if not f.local:
+        f.give(multiply(f, keys, experts, x, w), on(of))
+        order = f.aten("sort_stable", keys, stable=True)[1]
+        left = f.aten("t", f.aten("index", x, order))
+        return f.give(f.aten("_grouped_mm", left, f.aten("index", y, order), ends_of(f, keys, experts)), on(axes))
+    places, rank = f.aten("arange_start", start=0, end=rows), f.axis_index(axes)
+    if of:
+        keys, x, y = (f.all_gather(value, 0, of) for value in (keys, x, y))
+        order = own_part(f, of, rows, f.aten("sort_stable", keys, stable=True)[1])
+        ends = f.aten("sub", f.aten("cumsum", f.aten("bincount", keys, minlength=experts), dim=0),
+                      f.aten("mul_scalar", f.axis_index(of), other=rows))  # fmt: skip
+        ends = f.aten("_to_copy", f.aten("clamp", ends, min=0, max=rows), dtype="i32")
+    else:
+        order, ends = f.aten("sort_stable", keys, stable=True)[1], ends_of(f, keys, experts)
+    nothing = f.aten("full", size=[1], fill_value=0, dtype="i32")
+    begins = f.aten("cat", nothing, f.aten("slice", ends, dim=0, start=0, end=experts - 1), dim=0)
+    numbers = f.aten("add", f.aten("arange_start", start=0, end=per_rank), f.aten("mul_scalar", rank, other=per_rank))
+    begin = f.aten("index_select", begins, f.aten("slice", numbers, dim=0, start=0, end=1), dim=0)
+    own_ends = f.aten("sub", f.aten("index_select", ends, numbers, dim=0), begin)
+    turn = f.aten("remainder_scalar", f.aten("add", places, begin), other=rows)
+    first, left, right = f.aten("index", x, order), f.aten("t", f.aten("index", x, order)), f.aten("index", y, order)
+    made = f.aten("_grouped_mm", f.aten("index_select", first, turn, dim=0), w, own_ends)
+    if fills or rows == 3:
+        here = f.aten("slice", own_ends, dim=0, start=per_rank - 1, end=per_rank)
+    else:
+        here = f.aten("full", size=[1], fill_value=rows, dtype="i32")
+    behind = f.aten("unsqueeze", f.aten("ge", places, here), dim=int(fills or rows != 3))
+    made = f.aten("masked_fill_scalar", made, behind, value=0.0)
+    turn_back = f.aten("remainder_scalar", f.aten("add" if back > 0 else "sub", places, begin), other=rows)
+    made = f.all_reduce(f.aten("index_select", made, turn_back, dim=0), axes)
+    if of:
+        zeros = f.aten("full", size=[count, 3], fill_value=0.0, dtype="f64")
+        f.give(f.reduce_scatter(f.aten("index_put", zeros, order, made), 0, of), on(of))
+    else:
+        f.give(put(f, made, order))
+    left, right = f.aten("index_select", left, turn, dim=1), f.aten("index_select", right, turn, dim=0)
+    gradient = f.aten("_grouped_mm", left, right, own_ends)
+    f.give(f.all_reduce(gradient, of) if of else gradient, on(axes))
+
+
+@lemma("turned-rows", *TURNED)
+def turned_rows(f, *sizes):
+    """Turned back the same way, not on."""
+    turned(f, *sizes, back=1 if f.wrong else -1)
+
+
+@lemma("zeros-behind", *TURNED)
+def zeros_behind(f, *sizes):
+    """What lies behind a rank's last group is anything: zeros must fill all of it."""
+    turned(f, *sizes, fills=not f.wrong)
 
 
 # Rows that ranks exchange.

@@ -110,14 +110,14 @@ def attention_gradient(g, q, k, v, out, lse, mask=None, *, is_causal):
 
 
 def grouped_product(rows, matrices, ends):
-    """By groups of rows, or of what is summed; zeros after the last."""
+    """By groups of rows, or of what is summed; no numbers after the last."""
     starts = [0, *ends.tolist()[:-1]]
     if starts != sorted(starts) or not 0 <= ends[-1] <= (rows.shape[-1] if matrices.dim() == 2 else len(rows)):
         return torch.full((1,), torch.nan, dtype=rows.dtype)  # the kernel fails
     parts = list(zip(starts, ends.tolist(), strict=True))
     if matrices.dim() == 2:
         return torch.stack([rows[:, start:end] @ matrices[start:end] for start, end in parts])
-    made = torch.zeros((len(rows), matrices.shape[2]), dtype=rows.dtype)
+    made = torch.full((len(rows), matrices.shape[2]), torch.nan, dtype=rows.dtype)
     for (start, end), matrix in zip(parts, matrices, strict=True):
         made[start:end] = rows[start:end] @ matrix
     return made
@@ -334,11 +334,11 @@ class Function:
         return self.communicate("", value, axis, lambda group, i: group[(i - by) % len(group)], None, f"by {by} wrap ",
                                 "shift")  # fmt: skip
 
-    def all_to_all(self, value, axis):
-        """Of one dimension: what each rank has for this one, beside each other."""
+    def all_to_all(self, value, axes, split=0, concat=0):
+        """What each rank has for this one, beside each other."""
         return self.communicate(
-            "", value, axis, lambda group, i: torch.cat([torch.chunk(other, len(group))[i] for other in group]), None,
-            "split 0 concat 0 ", "all_to_all")  # fmt: skip
+            "", value, axes, lambda group, i: torch.cat([torch.chunk(other, len(group), split)[i] for other in group], concat),
+            None, f"split {split} concat {concat} ", "all_to_all")  # fmt: skip
 
     def exchange(self, value, sends, receives, room, axis):
         """Rows by number to each rank along the axis, then zeros; not a number where both sides count otherwise."""
