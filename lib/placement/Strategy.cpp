@@ -2,6 +2,7 @@
 
 #include "lib/placement/Strategy.h"
 #include "dialects/dist/Chunks.h"
+#include "dialects/dist/Placed.h"
 #include "lib/placement/Form.h"
 
 using namespace mlir;
@@ -246,11 +247,28 @@ int64_t placement::shardSize(int64_t size, const MeshAxis &axis) {
   return dist::chunkOf(size, axis.size, axis.place).size;
 }
 
+/// Whether an axis shards what is in parts of other axes' ranks: rows that these exchange.
+static bool dividesParts(Operation *op, const MeshAxis &axis, const AxisStrategy &strategy) {
+  for (auto [operand, placement] : llvm::zip_equal(op->getOpOperands(), strategy.operands)) {
+    dist::PlacementAttr marked = dist::getPlacementOf(operand);
+    if (!marked || marked.get(axis.name) || !placement.isShard())
+      continue;
+    for (const dist::AxisEntry &entry : marked.getEntries())
+      if (entry.placement.isShard(placement.dim))
+        return true;
+  }
+  return false;
+}
+
 SmallVector<AxisStrategy> placement::getStrategies(Operation *op, MeshAxis axis) {
   ShardingRule rule = sharding::getShardingRule(op);
   StrategyList list(op, rule, axis);
   list.addReplicated();
   list.addShards();
+  if (op->hasAttr(dist::kPartsAttr))
+    llvm::erase_if(list.strategies, [&](const AxisStrategy &strategy) {
+      return dividesParts(op, axis, strategy);
+    });
   list.addPartials();
   list.addForms();
   return std::move(list.strategies);

@@ -7,6 +7,7 @@ layers of several kinds follow from those with few layers; no plan is below its 
 import functools
 import json
 import math
+import re
 import shlex
 import subprocess
 
@@ -24,6 +25,8 @@ CLUSTER = "A100"
 
 
 def make_spec(name, batch):
+    if name == "gpt_oss":
+        return float64.doubled(hugging_face.make("openai/gpt-oss-20b"))
     if name not in ("mixtral", "qwen3"):
         return torchtitan_models.make(name, torch.float64, batch=batch)
     import transformers
@@ -99,7 +102,50 @@ CASES = part_of_today([
     ("qwen3", 4, "dp=2,ep=2,parameters=zero1", 2),
     ("qwen3", 4, "ep=2,pp=2,schedule=interleaved-1f1b", 2),
     ("qwen3", 4, "dp=2,ep=2,parameters=fsdp-once", 2),
+    # Divided within, too, beside latents of attention and without.
+    ("deepseek_v3_deep", 4, "ep=2,tp=2,sequence=no", 2),
+    ("mixtral", 4, "ep=2,tp=2,sequence=yes", 2),
+    ("qwen3", 8, "dp=2,ep=2,tp=2,parameters=zero1", 2),
 ])  # fmt: skip
+
+# The whole of it along `tp`: what says where tokens go, and latents, are whole.
+WITHIN = {
+    "deepseek_v3_deep": {
+        "tok_embeddings": "rowwise", "layers.*.attention.wq_b": "colwise", "layers.*.attention.wkv_b": "colwise",
+        "layers.*.attention.wo": "rowwise", "layers.*.moe.experts.w1": {"tp": "S(1)"}, "layers.*.moe.experts.w3": {"tp": "S(1)"},
+        "layers.*.moe.experts.w2": {"tp": "S(2)"}, "output": "colwise",
+        **{f"layers.*.{module}.{name}": style for module in ("feed_forward", "moe.shared_experts")
+           for name, style in (("w1", "colwise"), ("w3", "colwise"), ("w2", "rowwise"))},
+    },
+    "mixtral": {
+        "model.embed_tokens": "rowwise", "lm_head": "colwise", "model.layers.*.self_attn.o_proj": "rowwise",
+        **{f"model.layers.*.self_attn.{name}_proj": "colwise" for name in "qkv"},
+        **{f"model.layers.*.block_sparse_moe.experts.*.{name}": style
+           for name, style in (("w1", "colwise"), ("w3", "colwise"), ("w2", "rowwise"))},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("model", WITHIN)
+def test_experts_are_divided_within(exported, find, tmp_path, model):
+    program, _ = exported(model, BATCH)
+    find(program, 2, "--fix=tp=2,sequence=no", "-o", tmp_path)
+    rules = json.loads((tmp_path / "placements.json").read_text())["rules"]
+    assert {rule.get("modules") or rule["parameters"]: rule.get("style") or rule["placement"] for rule in rules} == WITHIN[model]
+
+
+def test_experts_with_a_bias_and_shards_of_the_sequence(exported, tool):
+    """Rows that ranks exchange along one axis are whole along the others."""
+    program, _ = exported("gpt_oss", BATCH)
+    done = tool(program, 4, "--fix=ep=2,tp=2,sequence=yes", "--expert-capacity=2", "--exhaustive")
+    assert done.returncode == 0 and "best of 4 ranks" in done.stdout, done.stderr
+
+
+def test_the_bound_holds_where_rows_have_their_scores(exported, find):
+    """Replicas exchange them in another way than one group of ranks does."""
+    program, _ = exported("llama4", BATCH)
+    find(program, 4, "--fix=dp=2,ep=2", "--expert-capacity=2", "--exhaustive")
+
 
 
 @pytest.mark.parametrize("model,ranks,fixed,capacity", CASES, ids=[f"{model}-{ranks}-{fixed}" for model, ranks, fixed, _ in CASES])
@@ -126,10 +172,12 @@ def test_plans_are_carried_out(exported, find, one_rank, build_dir, tmp_path, mo
 
     local = tmp_path / "program.mlir"
     local.with_suffix(".safetensors").symlink_to(program.with_suffix(".safetensors"))
-    # Each rank has the products of its experts alone.
+    # Each rank has the products of its own experts alone.
     products = [line for line in local.read_text().splitlines() if "aten._grouped_mm" in line]
     count = 8 if model == "deepseek_v3_deep" else 4
-    assert products and not any(f"tensor<{count}x" in line.split(" : ")[1] for line in products)
+    # Of three dimensions those of gradients are results.
+    stacks = [sizes for line in products for sizes in re.findall(r"tensor<(\d+)x\d+x\d+x", line)]
+    assert stacks and {int(size) for size in stacks} == {count // int(plan["ep"])}
     options = [] if int(plan["pp"]) > 1 else ["--microbatches", MICROBATCHES]
     losses, tensors = Tools(build_dir).train(local, data, *options, *on_ranks(ranks))
     expected_losses, expected = one_rank(model)

@@ -76,6 +76,12 @@ llvm::json::Object plan::makePlacements(const Layout &layout, const Source &sour
       // A head with few classes, say, is whole on each rank.
       if ((isSequence && !layout.sequence) || rule.size % layout.tensor)
         continue;
+      if (rule.style == "parameter") {
+        rules.push_back(llvm::json::Object{
+            {"parameters", rule.modules},
+            {"placement", llvm::json::Object{{"tp", llvm::formatv("S({0})", rule.dim).str()}}}});
+        continue;
+      }
       llvm::json::Object entry{{"modules", rule.modules}, {"style", rule.style}, {"axis", "tp"}};
       if (isSequence)
         entry["dim"] = 1;

@@ -3,6 +3,7 @@
 
 #include "dialects/aten/Aten.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/sharding/ShardingRule.h"
 #include "lib/aten/CommunicationWork.h"
 #include "lib/aten/OpCost.h"
 #include "lib/pipeline/StageWork.h"
@@ -135,7 +136,11 @@ public:
       // Along the batch's axis ops with forms are divided as others are.
       entry.isWhole = division != Division::None || placement::getForms(op.getName()).empty();
       entry.isBound = isForward || graph.isTangent(&op);
-      for (Value operand : op.getOperands()) {
+      // What it takes for a shape alone, as a draw does, another value may say as well.
+      const auto shapes = sharding::getShardingRule(&op).shapeOnly;
+      for (auto [number, operand] : llvm::enumerate(op.getOperands())) {
+        if (llvm::is_contained(shapes, number))
+          continue;
         entry.isFirst |= operand == input;
         if (auto found = numbers.find(operand.getDefiningOp()); found != numbers.end())
           entry.operands.push_back(found->second);

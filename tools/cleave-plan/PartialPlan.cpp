@@ -112,8 +112,10 @@ static llvm::Error addRules(const placement::Plan &plan, const llvm::json::Array
       continue;
     llvm::erase_if(source.rules, [&](const TensorRule &derived) {
       return llvm::any_of(parameters, [&](const std::string &parameter) {
-        return getModules(parameter, source.layers) == derived.modules &&
-               matchesParameter(rule, parameter);
+        const bool isOf = derived.style == "parameter"
+                              ? withoutNumber(parameter, source.layers) == derived.modules
+                              : placement::isNameIn(parameter, derived.modules, /*directly=*/true);
+        return isOf && matchesParameter(rule, parameter);
       });
     });
   }

@@ -268,13 +268,16 @@ PassRunner::Undivided &PassRunner::findUndivided(const Layout &layout) {
 
 bool PassRunner::exchangesAlike(const Layout &layout) const {
   // Where there is room for all rows, whether tokens are gathered depends on the number of ranks.
-  // Rows of experts that are modules are sorted by token and choice, too, which replicas do in
-  // another way.
+  // What rows bring along for their scores, and those of experts that are modules for their order,
+  // replicas exchange in another way. Experts that ranks do not share, but that are divided within,
+  // have their rows gathered where others divide the batch.
   const Source &source = sources[layout.program];
-  return layout.data == 1 || layout.experts == 1 ||
-         llvm::none_of(source.experts, [&](const ExpertRule &rule) {
-           return rule.areModules || (rule.hasRows && !source.expertCapacity);
-         });
+  if (layout.data == 1 || (layout.experts == 1 && layout.tensor == 1))
+    return true;
+  return llvm::none_of(source.experts, [&](const ExpertRule &rule) {
+    return rule.hasRows && (layout.experts == 1 || rule.areModules || rule.weighsRows ||
+                            !source.expertCapacity);
+  });
 }
 
 bool PassRunner::isLikeUndivided(const Layout &layout) const {

@@ -232,13 +232,13 @@ llvm::Expected<Source> plan::readSource(MLIRContext &context, StringRef path,
     return makeError("{0}: expected an input with a batch dimension, found none", path);
   source.facts.batch = *batch;
   std::tie(source.layers, source.facts.layers) = findLayers(microbatch);
-  source.rules = deriveTensorRules(microbatch, source.layers);
+  source.experts = findExperts(microbatch, source.layers);
+  source.rules = deriveTensorRules(microbatch, source.layers, source.experts);
   source.facts.hasTensorRules =
       llvm::any_of(source.rules, [](const TensorRule &rule) { return rule.style != "sequence"; });
   source.facts.hasSequenceRules =
       llvm::any_of(source.rules, [](const TensorRule &rule) { return rule.style == "sequence"; });
   source.expertCapacity = expertCapacity;
-  source.experts = findExperts(microbatch, source.layers);
   if (!expertCapacity)
     llvm::erase_if(source.experts, [](const ExpertRule &rule) { return rule.areModules; });
   if (!source.experts.empty()) {

@@ -17,10 +17,11 @@ namespace cleave::plan {
 
 /// A module that tensor-parallel ranks divide, or whose ops they run on shards of the sequence.
 struct TensorRule {
-  std::string modules; ///< a pattern of docs/plans.md
-  std::string style;   ///< colwise, rowwise, sequence
+  std::string modules; ///< a pattern of docs/plans.md; of `parameter` that of a parameter
+  std::string style;   ///< colwise, rowwise, sequence; parameter: it is sharded along `dim`
   /// What divides all dimensions that it shards; 0 if it shards none.
   int64_t size = 0;
+  unsigned dim = 0;
 };
 
 /// Modules whose experts ranks may share: their parameters are stacked by expert, or each expert's
@@ -32,6 +33,8 @@ struct ExpertRule {
   bool hasRows = false;
   /// Experts are modules of their own: "h.*.experts", not "h.*.experts.0.up".
   bool areModules = false;
+  /// Rows are multiplied by their scores before they go to experts.
+  bool weighsRows = false;
 };
 
 /// Parameters with the same shape whose names differ in the number of their layer only, or one.
@@ -80,8 +83,11 @@ bool mayBeLeftOut(mlir::Operation *op);
 std::string withoutNumber(llvm::StringRef name, llvm::StringRef layers);
 
 /// Products in the order of the forward: those of the residual stream are divided by columns, those
-/// of what they make by rows. Embeddings of inputs are divided by rows.
-std::vector<TensorRule> deriveTensorRules(mlir::func::FuncOp microbatch, llvm::StringRef layers);
+/// of what they make by rows, and so is each expert within. What says which experts a token goes
+/// to, and latents that a norm and another product follow, are whole. Embeddings of inputs are
+/// divided by rows.
+std::vector<TensorRule> deriveTensorRules(mlir::func::FuncOp microbatch, llvm::StringRef layers,
+                                          llvm::ArrayRef<ExpertRule> experts);
 
 /// Modules with parameters of three dimensions, by the first of which a product multiplies rows in
 /// groups or in batches, and such with experts whose matrices are stacked for a product by group.
