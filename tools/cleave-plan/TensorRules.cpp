@@ -223,6 +223,11 @@ private:
   void visit(Operation *op) {
     if (follow(op))
       return;
+    // Biases that are joined have no columns of their own.
+    if (isa<aten::CatOp>(op) && llvm::all_of(op->getOperands(), [&](Value operand) {
+          return parameters.contains(operand);
+        }))
+      conflicts |= findsLatents;
     Matrix matrix, vector;
     Value weight, scale;
     bool takesSplit = false, takesComputed = false, takesNormed = false;
