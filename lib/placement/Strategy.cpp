@@ -266,9 +266,8 @@ SmallVector<AxisStrategy> placement::getStrategies(Operation *op, MeshAxis axis)
   list.addReplicated();
   list.addShards();
   if (op->hasAttr(dist::kPartsAttr))
-    llvm::erase_if(list.strategies, [&](const AxisStrategy &strategy) {
-      return dividesParts(op, axis, strategy);
-    });
+    llvm::erase_if(list.strategies,
+                   [&](const AxisStrategy &strategy) { return dividesParts(op, axis, strategy); });
   list.addPartials();
   list.addForms();
   return std::move(list.strategies);

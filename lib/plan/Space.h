@@ -104,6 +104,9 @@ struct ProgramFacts {
   int64_t tokens = 1;       ///< of a sequence; 1 if there is none to divide
   bool hasTensorRules = false, hasSequenceRules = false;
   int64_t experts = 1; ///< of each module that has some: what divides all of these numbers
+  /// Rows of tokens are sorted by expert: ranks that divide the batch and share no experts gather
+  /// them.
+  bool sortsRows = false;
   /// By layer, what is divided among the ranks that share the experts; empty without them.
   std::vector<ProgramBytes> expertBytes;
 };

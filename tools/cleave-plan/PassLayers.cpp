@@ -269,15 +269,12 @@ PassRunner::Undivided &PassRunner::findUndivided(const Layout &layout) {
 bool PassRunner::exchangesAlike(const Layout &layout) const {
   // Where there is room for all rows, whether tokens are gathered depends on the number of ranks.
   // What rows bring along for their scores, and those of experts that are modules for their order,
-  // replicas exchange in another way. Experts that ranks do not share, but that are divided within,
-  // have their rows gathered where others divide the batch.
+  // replicas exchange in another way.
   const Source &source = sources[layout.program];
-  if (layout.data == 1 || (layout.experts == 1 && layout.tensor == 1))
-    return true;
-  return llvm::none_of(source.experts, [&](const ExpertRule &rule) {
-    return rule.hasRows && (layout.experts == 1 || rule.areModules || rule.weighsRows ||
-                            !source.expertCapacity);
-  });
+  return layout.data == 1 || layout.experts == 1 ||
+         llvm::none_of(source.experts, [&](const ExpertRule &rule) {
+           return rule.hasRows && (rule.areModules || rule.weighsRows || !source.expertCapacity);
+         });
 }
 
 bool PassRunner::isLikeUndivided(const Layout &layout) const {

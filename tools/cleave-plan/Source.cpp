@@ -238,6 +238,8 @@ llvm::Expected<Source> plan::readSource(MLIRContext &context, StringRef path,
       llvm::any_of(source.rules, [](const TensorRule &rule) { return rule.style != "sequence"; });
   source.facts.hasSequenceRules =
       llvm::any_of(source.rules, [](const TensorRule &rule) { return rule.style == "sequence"; });
+  source.facts.sortsRows =
+      llvm::any_of(source.experts, [](const ExpertRule &rule) { return rule.hasRows; });
   source.expertCapacity = expertCapacity;
   if (!expertCapacity)
     llvm::erase_if(source.experts, [](const ExpertRule &rule) { return rule.areModules; });

@@ -172,7 +172,8 @@ private:
   bool isRouter(const Matrix &matrix, int64_t columns) const {
     return llvm::any_of(experts, [&](const ExpertRule &rule) {
       StringRef block = StringRef(rule.modules).rsplit('.').first;
-      return columns == rule.experts && StringRef(matrix.modules).starts_with((block + ".").str()) &&
+      return columns == rule.experts &&
+             StringRef(matrix.modules).starts_with((block + ".").str()) &&
              !StringRef(matrix.modules).starts_with(rule.modules);
     });
   }
@@ -349,8 +350,8 @@ std::vector<ExpertRule> plan::findExperts(func::FuncOp microbatch, StringRef lay
     if (op.hasAttr(train::kBackwardAttrName))
       continue;
     const bool isGrouped = isa<aten::GroupedMmOp>(op);
-    if (isGrouped || llvm::any_of(op.getOperands(),
-                                  [&](Value value) { return products.contains(value); }))
+    if (isGrouped ||
+        llvm::any_of(op.getOperands(), [&](Value value) { return products.contains(value); }))
       products.insert(op.result_begin(), op.result_end());
     if (isGrouped || isa<aten::BmmOp>(op)) {
       for (Value operand : op.getOperands())
