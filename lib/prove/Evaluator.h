@@ -305,6 +305,8 @@ private:
     RowPlaces places;
   };
   std::optional<OwnRows> asOwnRows(const RowOrder &order, const Tensor &numbers);
+  std::optional<llvm::SmallVector<Var, 2>>
+  byOwnPlace(const RowPlaces &places, llvm::ArrayRef<Var> rows, llvm::ArrayRef<Var> ranks);
   bool sortPart(mlir::Operation *op, const Rows &keys, std::vector<Tensor> &results);
   std::optional<Rows> takeOfPart(const Rows &value, unsigned dim, const Rows &index);
   std::optional<Rows> putInPart(const Rows &index, const Rows &values);
@@ -336,6 +338,17 @@ private:
                                 llvm::SmallVectorImpl<Var> &rows);
   std::optional<Rows> putByNumber(const Rows &index, const Rows &values);
   std::optional<Rows> takeByNumber(const Rows &value, unsigned dim, const Rows &index);
+  std::optional<Rows> gatherNumbered(mlir::Operation *op, const Rows &rows);
+  std::optional<Rows> sliceGathered(mlir::Operation *op, const Rows &rows);
+  /// Numbers that ranks made of their own rows, of all rows.
+  struct AllNumbers {
+    llvm::SmallVector<Var, 2> digits;
+    RowNumbers numbers;
+    Meaning place, expert;
+  };
+  std::optional<AllNumbers> asAllNumbers(const Tensor &numbers, llvm::ArrayRef<Axis> along);
+  std::optional<Rows> putAtNumbers(mlir::Operation *op, const Rows &index, const Rows &values);
+  std::optional<Rows> takeGathered(const Rows &value, unsigned dim, const Rows &index);
   std::optional<Tensor> swapParts(mlir::Operation *op, const Tensor &value);
   bool isUnused(const Tensor &mark, const Rows &rows);
   std::optional<Rows> exchange(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
@@ -346,6 +359,10 @@ private:
                                const Meaning &like);
   std::optional<Index> firstOfTurned(const Tensor &ends, const RowOrder &order, int64_t groups);
   std::optional<Index> firstGroup(const Tensor &ends, const RowOrder &order, int64_t groups);
+  std::optional<Rows> takeByKey(mlir::Operation *op, const Tensor &table, unsigned dim,
+                                const Rows &index);
+  std::optional<Tensor> addByKey(mlir::Operation *op, const Tensor &into, const Rows &index,
+                                 const Rows &values);
   bool groupedProduct(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
                       std::vector<Tensor> &results);
   bool evaluateRows(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,

@@ -135,6 +135,12 @@ std::optional<Rows> Evaluator::exchange(Operation *op, ArrayRef<const Tensor *> 
   int64_t room = tensorOf(op->getResult(0).getType()).getDimSize(0);
   Tensor value = withOwnDigits(terms, given->value);
   auto order = std::make_shared<RowOrder>();
+  // Behind what comes lie zeros.
+  auto received = [&](Tensor value, std::shared_ptr<const RowOrder> order) {
+    Rows rows{std::move(value), 0, std::move(order)};
+    rows.elsewhere = withOwnDigits(terms, Tensor{rows.value.dims, {}});
+    return rows;
+  };
   if (before.kind == RowOrder::Kind::Sorted || before.kind == RowOrder::Kind::Leaving) {
     // All rows go somewhere, and each rank has as many.
     int64_t all = sizeOf(before.digits, terms.variables) * (part ? 1 : ranksAlong(*along));
@@ -160,7 +166,7 @@ std::optional<Rows> Evaluator::exchange(Operation *op, ArrayRef<const Tensor *> 
     if (part) {
       *order = before;
       order->kind = RowOrder::Kind::Received;
-      return Rows{std::move(value), 0, order};
+      return received(std::move(value), order);
     }
     order->kind = RowOrder::Kind::Received;
     order->digits = before.digits;
@@ -168,7 +174,7 @@ std::optional<Rows> Evaluator::exchange(Operation *op, ArrayRef<const Tensor *> 
     order->along = {along->begin(), along->end()};
     comeFrom(order->key, order->digits);
     comeFrom(value.meaning, value.dims[0]);
-    return Rows{std::move(value), 0, order};
+    return received(std::move(value), order);
   }
   // Back to where they came from.
   if (part) {
@@ -256,6 +262,8 @@ std::optional<Rows> Evaluator::putByNumber(const Rows &index, const Rows &values
   // The place of a row in the part, as its own rank has it.
   RowOrder order = *index.order;
   Tensor at = index.value, value = withOwnDigits(terms, values.value);
+  if (order.part)
+    cutAsAxes(terms, at, order.along);
   Meaning target = keyAt(order, order.key, at, 0);
   SmallVector<Var> rows, digits = placesOf(order.along);
   RowOrder cut = order;
@@ -308,7 +316,10 @@ std::optional<Rows> Evaluator::putByNumber(const Rows &index, const Rows &values
   made->along = order.along;
   made->expert = std::move(expert);
   made->places = std::move(*places);
-  return Rows{withOwnDigits(terms, std::move(value)), 0, made};
+  Rows put{withOwnDigits(terms, std::move(value)), 0, made};
+  // Places without a row keep theirs.
+  put.elsewhere = values.elsewhere;
+  return put;
 }
 
 /// Rows at their numbers, in the order in which they came.
@@ -318,6 +329,8 @@ std::optional<Rows> Evaluator::takeByNumber(const Rows &value, unsigned dim, con
       value.isPlaceElsewhere)
     return std::nullopt;
   Tensor at = index.value, there = withOwnDigits(terms, value.value);
+  if (index.order->part)
+    cutAsAxes(terms, at, index.order->along);
   Meaning target = keyAt(*index.order, index.order->key, at, 0);
   // By rank and place there.
   std::optional<OwnRows> own;
@@ -345,7 +358,9 @@ std::optional<Rows> Evaluator::takeByNumber(const Rows &value, unsigned dim, con
       part->core.number != value.order->places.perPart ||
       !terms.areEqual(terms.getOperands(target[0].reference)[0], expert))
     return std::nullopt;
-  return Rows{std::move(there), 0, index.order};
+  Rows rows{std::move(there), 0, index.order};
+  rows.elsewhere = value.elsewhere;
+  return rows;
 }
 
 std::optional<Rows> Evaluator::chooseRows(Operation *op, ArrayRef<const Tensor *> operands) {
@@ -366,8 +381,11 @@ std::optional<Rows> Evaluator::chooseRows(Operation *op, ArrayRef<const Tensor *
         asPlaces(terms.getOperands(mark->value.meaning[0].reference)[0]);
     if (!places)
       return std::nullopt;
-    if (fitsIn(*places, room))
-      return *otherwise;
+    if (fitsIn(*places, room)) {
+      Rows made = *otherwise;
+      made.elsewhere.reset();
+      return made;
+    }
     if (note.empty())
       note = llvm::formatv("a rank has room for {0} of the {1} rows that may come to it, and a run "
                            "in which more do ends with an error: --assume=room-for-rows proves "
@@ -378,12 +396,13 @@ std::optional<Rows> Evaluator::chooseRows(Operation *op, ArrayRef<const Tensor *
   // Places without a row keep what lies there: themselves.
   if (order.kind != RowOrder::Kind::Received || typeOf(1).getRank() != 1 || operands[1]->rows ||
       otherwise->isPlaceElsewhere || otherwise->value.dims.size() != 1 ||
-      !isUnused(*operands[0], *otherwise))
+      typeOf(0).getShape() != typeOf(2).getShape() || !isUnused(*operands[0], *otherwise))
     return std::nullopt;
   std::optional<Index> place = terms.asPosition(operands[1]->meaning);
   if (!place || *place != placeIn(operands[1]->dims[0], terms.variables))
     return std::nullopt;
   Rows made = *otherwise;
   made.isPlaceElsewhere = true;
+  made.elsewhere.reset();
   return made;
 }

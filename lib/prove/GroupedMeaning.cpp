@@ -5,6 +5,8 @@
 // that has a part of the experts, its rows are those of these experts: the sum over all ranks'
 // experts is the same. If it has all rows, it turns them round until those of its experts come
 // first, and the product back; what lies behind its last group counts nowhere once it is zero.
+// So with a table that has a row for each expert, as biases are, and with its gradient, to which
+// places without a row must add nothing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,16 +51,26 @@ std::optional<Rows> Evaluator::turnRows(const Rows &rows, unsigned dim, const Te
 
 /// Rows, where only places are filled that hold none.
 std::optional<Rows> Evaluator::fillBehind(Operation *op, const Rows &rows, const Tensor &mark) {
-  if (tensorOf(op->getOperand(0).getType()) != tensorOf(op->getResult(0).getType()))
+  RankedTensorType type = tensorOf(op->getResult(0).getType());
+  RankedTensorType marks = tensorOf(op->getOperand(1).getType());
+  int64_t dim = marks.getRank() - type.getRank() + rows.dim;
+  if (tensorOf(op->getOperand(0).getType()) != type || dim < 0 ||
+      marks.getDimSize(dim) != type.getDimSize(rows.dim))
     return std::nullopt;
   bool isTurned = rows.order->kind == RowOrder::Kind::TurnedFirst;
   if (!isUnused(mark, rows) && !(isTurned && terms.breaks(Lemma::ZerosBehind)))
     return std::nullopt;
-  if (!isTurned)
-    return rows;
-  // With zeros all places hold the values of their rows.
   auto value = op->getAttrOfType<FloatAttr>("value");
-  if (!value || !value.getValue().isZero())
+  bool isZero = value && value.getValue().isZero();
+  if (!isTurned) {
+    Rows filled = rows;
+    filled.elsewhere.reset();
+    if (isZero)
+      filled.elsewhere = withOwnDigits(terms, Tensor{filled.value.dims, {}});
+    return filled;
+  }
+  // With zeros all places hold the values of their rows.
+  if (!isZero)
     return std::nullopt;
   auto made = std::make_shared<RowOrder>(*rows.order);
   made->kind = RowOrder::Kind::Turned;
@@ -241,4 +253,110 @@ bool Evaluator::groupedProduct(Operation *op, ArrayRef<const Tensor *> operands,
   step = "rows";
   results[0] = std::move(made);
   return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Tables with a row for each expert
+//===----------------------------------------------------------------------===//
+
+/// Whether integers are one number that names one of so many rows.
+static bool isInside(const Tensor &number, int64_t rows, const Terms &terms) {
+  std::optional<Index> place = terms.asPosition(number.meaning);
+  return place && place->getParts().empty() && place->getConstant() >= 0 &&
+         place->getConstant() < rows;
+}
+
+/// The rows of a table that the rows' integers name, none of which is outside of it.
+std::optional<Rows> Evaluator::takeByKey(Operation *op, const Tensor &table, unsigned dim,
+                                         const Rows &index) {
+  RankedTensorType type = tensorOf(op->getOperand(0).getType());
+  std::optional<int64_t> choices = choicesOf(index.value.meaning);
+  if (!isa<FloatType>(type.getElementType()) || index.value.dims.size() != 1 || !choices ||
+      *choices > type.getDimSize(dim) || index.isPlaceElsewhere || index.isPlaceInPart ||
+      index.order->kind == RowOrder::Kind::TurnedFirst)
+    return std::nullopt;
+  auto take = [&](Tensor at) {
+    Tensor made = withOwnDigits(terms, table);
+    at = withOwnDigits(terms, std::move(at));
+    SmallVector<Var, 2> named = made.dims[dim];
+    Index place = placeIn(named, terms.variables);
+    Meaning isNamed =
+        isZero(terms.add(at.meaning, terms.scale(terms.position(place), Rational(-1))));
+    made.meaning = terms.sum(whereNamed(isNamed, made.meaning, type.getElementType()), named);
+    made.dims[dim] = at.dims[0];
+    return made;
+  };
+  Rows rows{take(index.value), dim, index.order};
+  if (index.order->kind == RowOrder::Kind::Received ||
+      index.order->kind == RowOrder::Kind::Numbered) {
+    // What lies at places without a row is read, too.
+    if (!index.elsewhere || !isInside(*index.elsewhere, type.getDimSize(dim), terms))
+      return std::nullopt;
+    rows.elsewhere = take(*index.elsewhere);
+  }
+  return rows;
+}
+
+/// Rows added up where their integers say: a rank adds those that are there.
+std::optional<Tensor> Evaluator::addByKey(Operation *op, const Tensor &into, const Rows &index,
+                                          const Rows &values) {
+  const RowOrder &order = *index.order;
+  RankedTensorType type = tensorOf(op->getResult(0).getType());
+  Type element = type.getElementType();
+  std::optional<int64_t> choices = choicesOf(index.value.meaning);
+  if (!choices || *choices > type.getDimSize(0) || index.isPlaceElsewhere || index.isPlaceInPart ||
+      values.isPlaceElsewhere || values.dim != 0 || index.value.dims.size() != 1 ||
+      !areAlike(order, *values.order))
+    return std::nullopt;
+  Tensor rows = withOwnDigits(terms, values.value), at = index.value, result = into;
+  bool isNumbered = order.kind == RowOrder::Kind::Numbered;
+  Substitution alike;
+  if (!cutAlike(terms, rows, 0, at, 0, alike))
+    return std::nullopt;
+  Meaning expert = isNumbered ? keyAt(order, order.expert, rows, 0) : Meaning();
+  // The order's digits may cut both.
+  alike.clear();
+  if (!cutAlike(terms, rows, 0, at, 0, alike))
+    return std::nullopt;
+  substitute(at.meaning, alike);
+  at.meaning = terms.normalize(std::move(at.meaning));
+  alike.clear();
+  for (unsigned dim = 1; dim < result.dims.size(); ++dim)
+    if (!cutAlike(terms, result, dim, rows, dim, alike))
+      return std::nullopt;
+  substitute(rows.meaning, alike);
+  rows.meaning = terms.normalize(std::move(rows.meaning));
+  std::optional<Guard> isHere;
+  if (order.kind == RowOrder::Kind::Part) {
+    rows.meaning =
+        terms.apply(productOf(element), {rows.meaning, isInPart(order, rows.dims[0])}, {}, {}, {});
+  } else if (isNumbered) {
+    // Those of the rank's experts; nothing at other places.
+    bool addsNothing = index.elsewhere && values.elsewhere &&
+                       isInside(*index.elsewhere, type.getDimSize(0), terms) &&
+                       values.elsewhere->meaning.empty();
+    if (!(addsNothing || terms.breaks(Lemma::WithoutRow)) || expert.empty() ||
+        !terms.areEqual(expert, at.meaning) || !cut(terms, result, 0, {order.places.perPart}))
+      return std::nullopt;
+    auto part = divideIndex(placeIn(result.dims[0], terms.variables), order.places.perPart,
+                            terms.variables);
+    if (!part)
+      return std::nullopt;
+    isHere = Guard{part->first - placeIn(placesOf(order.along), terms.variables), 0, 1};
+  } else if (order.kind != RowOrder::Kind::Sorted) {
+    return std::nullopt;
+  }
+  Meaning place = terms.position(placeIn(result.dims[0], terms.variables));
+  Meaning isNamed = isZero(terms.add(at.meaning, terms.scale(std::move(place), Rational(-1))));
+  Meaning added = terms.sum(whereNamed(isNamed, rows.meaning, element), rows.dims[0]);
+  // What is infinite on one row must not be taken off on another.
+  if (Fractions fractions = fractionsOf(element); takesOff(added, terms, fractions))
+    return std::nullopt;
+  if (isHere && !terms.breaks(Lemma::AddedByExpert)) {
+    for (Summand &summand : added)
+      summand.guards.push_back(*isHere);
+  }
+  result.meaning = terms.add(std::move(result.meaning), terms.normalize(std::move(added)));
+  coarsen(terms, result);
+  return result;
 }

@@ -102,6 +102,9 @@ namespace cleave::prove {
   X(TurnedRows, "turned-rows", "rows that are turned round, and back by as many places, lie as before") \
   X(ZerosBehind, "zeros-behind", "where zeros fill the places behind the last group, the products of other rows are zero") \
   X(RowsForColumns, "rows-for-columns", "ranks that exchange parts of rows for parts of columns, in the order of their places, have all rows in order") \
+  X(WithoutRow, "without-row", "zeros that lie at places without a row add nothing to a sum by key") \
+  X(AddedByExpert, "added-by-expert", "of rows that are added by their experts' numbers a rank adds those of its own experts") \
+  X(GatheredNumbers, "gathered-numbers", "in the parts of all ranks a row lies at its number") \
   X(NumberedRows, "numbered-rows", "by expert, then by rank, then as they lay, rows have numbers without gaps") \
   X(RowsExchanged, "rows-exchanged", "rows that are sent and come back are those that were sent, if both sides count alike") \
   /* Statistics, and what comes first (StatisticsMeaning.cpp, MergeSums.cpp, OrderMeaning.cpp) */    \

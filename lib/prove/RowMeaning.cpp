@@ -294,17 +294,30 @@ bool Evaluator::evaluateEach(Operation *op, ArrayRef<const Tensor *> operands,
   bool isCopy = isa<aten::CloneOp, aten::ToCopyOp, aten::AliasOp, aten::DetachOp>(op) &&
                 tensorOf(op->getOperand(0).getType()).getElementType() ==
                     tensorOf(op->getResult(0).getType()).getElementType();
-  rowFactor = std::pair(*factor, size);
-  if (isCopy)
-    made.push_back(values.front());
-  else if (std::optional<Tensor> special = evaluateSpecial(op, given))
-    made.push_back(std::move(*special));
-  else if (!(isa<aten::ToCopyOp>(op) && evaluateCounts(op, given, made)) &&
-           !(isPart && divideNumbers(op, *order, values, made)) && !evaluateByRule(op, given, made))
-    made.clear();
-  rowFactor.reset();
-  if (made.size() != results.size())
+  auto evaluateGiven = [&](std::vector<Tensor> &made) {
+    rowFactor = std::pair(*factor, size);
+    if (isCopy)
+      made.push_back(*given.front());
+    else if (std::optional<Tensor> special = evaluateSpecial(op, given))
+      made.push_back(std::move(*special));
+    else if (!(isa<aten::ToCopyOp>(op) && evaluateCounts(op, given, made)) &&
+             !(isPart && divideNumbers(op, *order, values, made)) &&
+             !evaluateByRule(op, given, made))
+      made.clear();
+    rowFactor.reset();
+    return made.size() == results.size();
+  };
+  if (!evaluateGiven(made))
     return false;
+  // Where no row lies the op works on what lies there.
+  std::vector<Tensor> elsewhere;
+  for (auto [value, operand, given] : llvm::zip(values, operands, given))
+    if (operand->rows && operand->rows->elsewhere)
+      value = withOwnDigits(terms, *operand->rows->elsewhere);
+  bool isKnown = llvm::all_of(
+      operands, [](const Tensor *operand) { return !operand->rows || operand->rows->elsewhere; });
+  if (!isKnown || !evaluateGiven(elsewhere))
+    elsewhere.clear();
   for (auto [i, value] : llvm::enumerate(made)) {
     if (std::optional<unsigned> dim = dimOf(rule.results[i])) {
       // Of a value without a meaning the shape is the tensor's.
@@ -312,7 +325,12 @@ bool Evaluator::evaluateEach(Operation *op, ArrayRef<const Tensor *> operands,
         return false;
       if (terms.breaks(Lemma::RowByItself))
         value.meaning.clear();
-      results[i].rows = std::make_shared<Rows>(Rows{std::move(value), *dim, order});
+      auto rows = std::make_shared<Rows>(Rows{std::move(value), *dim, order});
+      if (!elsewhere.empty() && llvm::none_of(elsewhere[i].dims[*dim], [&](Var digit) {
+            return terms.mentions(elsewhere[i].meaning, digit);
+          }))
+        rows->elsewhere = std::move(elsewhere[i]);
+      results[i].rows = std::move(rows);
     } else if ((order->kind == RowOrder::Kind::Sorted || isPart) &&
                rule.reductionAt(*factor, i) == FactorReduction::Sum) {
       step = "rows";
@@ -408,6 +426,8 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
       if (std::optional<Rows> rows = rowsOnRanks(op, *given[0]->rows))
         return takeRows(std::move(rows));
     if (isa<dist::AllGatherOp>(op) && given.size() == 1 && op->getNumResults() == 1) {
+      if (std::optional<Rows> rows = gatherNumbered(op, *given[0]->rows))
+        return takeRows(std::move(rows));
       if (std::optional<Rows> rows = gatherParts(op, *given[0]->rows))
         return rows->order->kind == RowOrder::Kind::Piece ? takeValue(std::move(rows->value))
                                                           : takeRows(std::move(rows));
@@ -419,7 +439,9 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
       return takeRows(scatterRows(op, *given[0]->rows));
     auto convert = dyn_cast<dist::ConvertOp>(op);
     if (convert && convert.getSlicedDim() && given.size() == 1)
-      return takeRows(scatterRows(op, *given[0]->rows));
+      return takeRows(given[0]->rows->order->kind == RowOrder::Kind::Gathered
+                          ? sliceGathered(op, *given[0]->rows)
+                          : scatterRows(op, *given[0]->rows));
     // What says only how a value lies.
     bool keeps = isa<dist::ReinterpretOp, dist::WaitOp, dist::OffloadOp, dist::ReloadOp>(op) ||
                  (convert && !convert.getDestination().isPartial());
@@ -447,6 +469,10 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
     }
     if (value && index->isPlaceInPart)
       return takeRows(takeOfPart(*value, dim, *index));
+    if (!value && !terms.asPosition(index->value.meaning))
+      return takeRows(takeByKey(op, *given[0], dim, *index));
+    if (value && value->order->kind == RowOrder::Kind::Gathered)
+      return takeRows(takeGathered(*value, dim, *index));
     return takeRows(value ? takeByNumber(*value, dim, *index)
                           : this->takeRows(*given[0], dim, *index));
   }
@@ -461,10 +487,14 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
       return false;
     if (put.getAccumulate().value_or(false))
       return isa<FloatType>(into.getElementType()) &&
-             takeValue(addBack(op, *given[0], *index, *values));
+             takeValue(terms.asPosition(index->value.meaning)
+                           ? addBack(op, *given[0], *index, *values)
+                           : addByKey(op, *given[0], *index, *values));
     if (index->order->kind == RowOrder::Kind::Part)
       return into.getDimSize(0) == sizeOf(index->order->digits, terms.variables) &&
              takeValue(putBack(op, *given[0], *index, *values));
+    if (index->order->kind == RowOrder::Kind::Sorted && !terms.asPosition(index->value.meaning))
+      return takeRows(putAtNumbers(op, *index, *values));
     if (into.getShape() != from.getShape())
       return false;
     if (index->isPlaceInPart)

@@ -16,6 +16,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <optional>
 #include <string>
 
 namespace cleave::prove {
@@ -92,7 +93,10 @@ struct RowOrder {
     /// So turned, and only the first of them, as many as `here` says. What lies at the places
     /// behind
     /// them is anything; of the rows that would lie there the value is 0.
-    TurnedFirst
+    TurnedFirst,
+    /// Such parts of all ranks along `along`, one behind the other, each with room for as many
+    /// rows.
+    Gathered
   };
   Kind kind;
   /// The digits of a row: of those that come from several ranks first the rank's.
@@ -106,6 +110,8 @@ struct RowOrder {
   /// Of numbered rows: each row's expert, and how they were numbered.
   Meaning expert;
   RowPlaces places;
+  /// Of such parts that were gathered: for how many rows each has room.
+  int64_t room = 0;
 };
 
 /// What lies at the places of dimension `dim` in this order.
@@ -118,6 +124,9 @@ struct Rows {
   bool isPlaceElsewhere = false;
   /// Integers of which each is its row's place in the rank's part of an order.
   bool isPlaceInPart = false;
+  /// What lies at places without a row, if it is known, and the same at all of them: over digits of
+  /// its own, like a value with as many rows.
+  std::optional<Tensor> elsewhere = std::nullopt;
 };
 
 /// Such numbers with `room` for each part: places, and behind how many parts.
@@ -130,6 +139,8 @@ struct RowNumbers {
   Index before;
 };
 
+/// Cuts digits of dimension 0 that count as many as an axis of several digits as that axis is cut.
+void cutAsAxes(Terms &terms, Tensor &value, llvm::ArrayRef<Axis> axes);
 /// `index` as a place for each of these digits, major first; nothing if it is no such combination.
 std::optional<llvm::SmallVector<Index, 2>>
 splitIndex(const Index &index, llvm::ArrayRef<Var> digits, const Variables &variables);

@@ -2,6 +2,7 @@
 `lemma_cases.py`."""
 
 import math
+from types import SimpleNamespace
 
 from lemma_cases import AXES, lemma, on
 from lemma_programs import MESH
@@ -326,14 +327,11 @@ EXCHANGED = [("dp", 4, 2, 3), ("tp", 2, 1, 2), ("cp", 3, 2, 1), ("dp", 2, 3, 4),
 OF_PARTS = [("dp", 4, 2, 3, True), ("tp", 2, 3, 2, True), ("tp", 4, 3, 1, True), ("dp", 3, 3, 4, True), ("tp", 5, 2, 2, True)]
 
 
-def exchanged(f, axis, own, per_part, width, of_part=False, *, room=None, **wrong):
-    """Rows of ranks go to the ranks that have their experts, are multiplied there, and come back."""
+def at_numbers(f, axis, keys, own, per_part, of_part=False, *, room=None, **wrong):
+    """How a rank's rows, or those of its part of all, get to the ranks of their experts, where they lie at their numbers,
+    and back; the ends of experts' rows there, and where no row lies."""
     ranks = MESH[axis]
     experts, rows = ranks * per_part, ranks * own
-    keys, x = choices(f, rows, experts, on(axis)), f.argument((rows, width), on(axis))
-    w = f.argument((experts, width, 3), on(axis))
-    if not f.local:
-        return f.give(multiply(f, keys, experts, x, w), on(axis))
     room = room or rows
     rank = f.axis_index(axis)
 
@@ -369,9 +367,9 @@ def exchanged(f, axis, own, per_part, width, of_part=False, *, room=None, **wron
 
     if of_part:
         # Not the rank's own rows, but those at its places of the order of all.
-        keys, numbers, x = (f.all_gather(value, 0, axis) for value in (keys, numbers, x))
+        keys, numbers = (f.all_gather(value, 0, axis) for value in (keys, numbers))
         all_order = own_part(f, axis, own, f.aten("sort_stable", keys, stable=True)[1])
-        numbers, x = f.aten("index", numbers, all_order), f.aten("index", x, all_order)
+        numbers = f.aten("index", numbers, all_order)
 
     # To the ranks of the parts, and back.
     part = f.aten("floor_divide_scalar", numbers, other=room)
@@ -383,17 +381,39 @@ def exchanged(f, axis, own, per_part, width, of_part=False, *, room=None, **wron
     all_places = f.aten("arange_start", start=0, end=room)
     unused = f.aten("ge", all_places, f.aten("sum", receives))
     places = f.aten("where", unused, all_places, places)
-    there = put(f, f.exchange(f.aten("index_select", x, order, dim=0), sends, receives, room, axis), places)
     ends = f.aten("index_select", f.aten("view", in_part, size=[experts]), f.aten(
         "add", f.aten("arange_start", start=0, end=per_part), f.aten("mul_scalar", rank, other=per_part)), dim=0)  # fmt: skip
-    made = f.aten("_grouped_mm", there, w, f.aten("_to_copy", ends, dtype="i32"))
-    way = (sends, receives) if wrong.get("same_way") else (receives, sends)
-    back = f.exchange(f.aten("index_select", made, places, dim=0), *way, own, axis)
-    back = put(f, back, order)
-    if of_part:
-        whole = f.aten("full", size=[rows, 3], fill_value=0.0, dtype="f64")
-        back = f.reduce_scatter(f.aten("index_put", whole, all_order, back), 0, axis)
-    f.give(back, on(axis))
+
+    def write(x, zero=0.0):
+        if of_part:
+            x = f.aten("index", f.all_gather(x, 0, axis), all_order)
+        there = f.exchange(f.aten("index_select", x, order, dim=0), sends, receives, room, axis)
+        return f.aten("index_put", f.aten("mul_scalar", there, other=zero), places, there)
+
+    def read(made):
+        way = (sends, receives) if wrong.get("same_way") else (receives, sends)
+        back = f.exchange(f.aten("index_select", made, places, dim=0), *way, own, axis)
+        back = put(f, back, order)
+        if of_part:
+            whole = f.aten("full", size=[rows, 3], fill_value=0.0, dtype="f64")
+            back = f.reduce_scatter(f.aten("index_put", whole, all_order, back), 0, axis)
+        return back
+
+    last = f.aten("slice", ends, dim=0, start=per_part - 1, end=per_part)
+    return SimpleNamespace(write=write, read=read, ends=ends, unused=f.aten("ge", all_places, last), numbers=numbers)
+
+
+def exchanged(f, axis, own, per_part, width, of_part=False, **wrong):
+    """Rows of ranks go to the ranks that have their experts, are multiplied there, and come back."""
+    rows = MESH[axis] * own
+    experts = MESH[axis] * per_part
+    keys, x = choices(f, rows, experts, on(axis)), f.argument((rows, width), on(axis))
+    w = f.argument((experts, width, 3), on(axis))
+    if not f.local:
+        return f.give(multiply(f, keys, experts, x, w), on(axis))
+    numbered = at_numbers(f, axis, keys, own, per_part, of_part, **wrong)
+    there = numbered.write(x)
+    f.give(numbered.read(f.aten("_grouped_mm", there, w, f.aten("_to_copy", numbered.ends, dtype="i32"))), on(axis))
 
 
 @lemma("numbered-rows", *EXCHANGED, *OF_PARTS)
@@ -406,3 +426,59 @@ def numbered_rows(f, *sizes):
 def rows_exchanged(f, *sizes):
     """As many go back as have come, not as many as were sent."""
     exchanged(f, *sizes, same_way=f.wrong)
+
+
+def added(f, axis, own, per_part, width, of_part=False, *, is_masked=True, times=1):
+    """Rows and their experts' rows of a table are added up by expert, where they were sent."""
+    rows, experts = MESH[axis] * own, MESH[axis] * per_part
+    keys, x = choices(f, rows, experts, on(axis)), f.argument((rows, width), on(axis))
+    table = f.argument((experts, width))
+    zeros = f.aten("full", size=[experts, width], fill_value=0.0, dtype="f64")
+
+    def add(keys, x):
+        return f.aten("add", f.aten("tanh", x), f.aten("index", table, keys))
+
+    if not f.local:
+        expert, order = f.aten("sort_stable", keys, stable=True)
+        made = add(expert, f.aten("index", x, order))
+        return f.give(f.aten("index_put", zeros, expert, made, accumulate=True))
+    numbered = at_numbers(f, axis, keys, own, per_part, of_part)
+    expert = numbered.write(keys, 0)
+    made = add(expert, numbered.write(x))
+    if is_masked:
+        made = f.aten("masked_fill_scalar", made, f.aten("unsqueeze", numbered.unused, dim=1), value=0.0)
+    total = f.all_reduce(f.aten("index_put", zeros, expert, made, accumulate=True), axis)
+    f.give(f.aten("mul_scalar", total, other=float(times)))
+
+
+@lemma("without-row", *EXCHANGED, *OF_PARTS)
+def without_row(f, *sizes):
+    """At places without a row lie zeros; wrong where the first expert's row of the table does."""
+    added(f, *sizes, is_masked=not f.wrong)
+
+
+@lemma("added-by-expert", *EXCHANGED, *OF_PARTS)
+def added_by_expert(f, axis, *sizes):
+    """Each row is added once, and not by each rank."""
+    added(f, axis, *sizes, times=1 / MESH[axis] if f.wrong else 1)
+
+
+@lemma("gathered-numbers", *EXCHANGED)
+def gathered_numbers(f, axis, own, per_part, width):
+    """All ranks' parts side by side, from which each takes all rows in the order of all experts; and rows that it puts there
+    and takes again. Wrong are the numbers of rows that chose others."""
+    rows, experts = MESH[axis] * own, MESH[axis] * per_part
+    keys, others = choices(f, rows, experts, on(axis)), choices(f, rows, experts, on(axis))
+    x = f.argument((rows, width), on(axis))
+    if not f.local:
+        f.give(f.aten("tanh", x))
+        return f.give(f.aten("tanh", x))
+    numbered, other = (at_numbers(f, axis, chosen, own, per_part) for chosen in (keys, others))
+    order = f.aten("sort_stable", f.all_gather(keys, 0, axis), stable=True)[1]
+    numbers, wrong = (f.aten("index", f.all_gather(each.numbers, 0, axis), order) for each in (numbered, other))
+    taken = wrong if f.wrong else numbers
+    parts = f.all_gather(f.aten("tanh", numbered.write(x)), 0, axis)
+    f.give(put(f, f.aten("index", parts, taken), order))
+    zeros = f.aten("full", size=[MESH[axis] * rows, width], fill_value=0.0, dtype="f64")
+    parts = f.aten("index_put", zeros, numbers, f.aten("index", f.all_gather(x, 0, axis), order))
+    f.give(put(f, f.aten("tanh", f.aten("index", parts, taken)), order))

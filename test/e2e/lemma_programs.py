@@ -144,7 +144,7 @@ RUN = {
     "scatter_add": lambda x, i, y, dim: x.scatter_add(dim, i, y), "scatter_src": lambda x, i, y, dim: x.scatter(dim, i, y),
     "gather": lambda x, i, dim: x.gather(dim, i), "ge": torch.ge,
     "floor_divide_scalar": lambda x, other: x // other, "remainder_scalar": lambda x, other: x % other,
-    "index": safely(lambda x, i: x[i]), "index_put": safely(lambda x, i, y: x.index_put((i,), y)),
+    "index": safely(lambda x, i: x[i]), "index_put": safely(lambda x, i, y, accumulate=False: x.index_put((i,), y, accumulate)),
     "_grouped_mm": grouped_product,
     "add": lambda x, y, alpha=1: torch.add(x, y, alpha=alpha),
     "sub": lambda x, y, alpha=1: torch.sub(x, y, alpha=alpha),

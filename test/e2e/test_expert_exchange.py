@@ -58,8 +58,11 @@ def exported(tmp_path_factory):
     def get(name, crowded=False):
         if (name, crowded) not in cache:
             folder = tmp_path_factory.mktemp(name)
-            if name == "gpt_oss":
-                spec = float64.doubled(hugging_face.make("openai/gpt-oss-20b"))
+            if name.startswith("gpt_oss"):
+                with pytest.MonkeyPatch.context() as patch:
+                    if name == "gpt_oss, four sequences":
+                        patch.setattr(hugging_face, "BATCH", 4)
+                    spec = float64.doubled(hugging_face.make("openai/gpt-oss-20b"))
             elif name.startswith("mixtral") or name == "transformers_qwen3":
                 spec = float64.doubled(of_transformers(name))
             else:

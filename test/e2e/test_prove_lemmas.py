@@ -164,6 +164,6 @@ def test_the_checker_accepts_what_lemmas_prove(build_dir, cases, proved, tmp_pat
                 break
         else:
             numbers[made.returncode] += 1
-    # A minimum of what all have, counts of marks, counts and parts of sorted rows, rows for columns, factors of sums, and stacked values of which
-    # ranks have parts of other sizes (three) are not replayed.
-    assert numbers[0] >= 60 and numbers[1] <= 13, numbers
+    # A minimum of what all have, counts of marks, counts and parts of sorted rows, rows for columns, rows at numbers that are added by
+    # expert or gathered (three), factors of sums, and stacked values of which ranks have parts of other sizes (three) are not replayed.
+    assert numbers[0] >= 60 and numbers[1] <= 16, numbers
