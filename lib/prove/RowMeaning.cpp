@@ -366,15 +366,22 @@ std::optional<Rows> Evaluator::rowsOnRanks(Operation *op, const Rows &rows) {
     return std::nullopt;
   }
   const RowOrder &order = *rows.order;
-  auto dependsOn = [&](Var digit) { return terms.mentions(order.key, digit); };
+  auto dependsOn = [&](Var digit) {
+    return terms.mentions(order.key, digit) || terms.mentions(order.expert, digit) ||
+           terms.mentions(order.places.expert, digit);
+  };
   bool isOneOrder = llvm::none_of(along, [&](const Axis &axis) {
     return llvm::any_of(axis.digits, dependsOn) || dependsOn(axis.whole);
   });
-  // Which part of an order a rank has others along these axes have, too.
-  bool isOnePart =
-      order.kind == RowOrder::Kind::Part && llvm::none_of(along, [&](const Axis &axis) {
-        return llvm::any_of(order.along, [&](const Axis &own) { return own.name == axis.name; });
-      });
+  // Which part of an order a rank has others along these axes have, too; and so do they rows that
+  // came from ranks along others.
+  bool hasParts = order.kind == RowOrder::Kind::Part ||
+                  ((order.kind == RowOrder::Kind::Received ||
+                    order.kind == RowOrder::Kind::Numbered) &&
+                   !order.part);
+  bool isOnePart = hasParts && llvm::none_of(along, [&](const Axis &axis) {
+    return llvm::any_of(order.along, [&](const Axis &own) { return own.name == axis.name; });
+  });
   if ((order.kind != RowOrder::Kind::Sorted && !isOnePart) || rows.isPlaceElsewhere ||
       rows.isPlaceInPart || llvm::is_contained(dims, int64_t(rows.dim)) ||
       (!isOneOrder && !terms.breaks(Lemma::RowOnRanks)))
@@ -384,7 +391,14 @@ std::optional<Rows> Evaluator::rowsOnRanks(Operation *op, const Rows &rows) {
       sizeOf(made[0].dims[rows.dim], terms.variables) !=
           sizeOf(rows.value.dims[rows.dim], terms.variables))
     return std::nullopt;
-  return Rows{std::move(made[0]), rows.dim, rows.order};
+  Rows result{std::move(made[0]), rows.dim, rows.order};
+  // Where no row lies, ranks put together what lies there on each.
+  std::vector<Tensor> elsewhere;
+  if (rows.elsewhere && evaluateDist(op, &*rows.elsewhere, elsewhere) && elsewhere.size() == 1 &&
+      llvm::none_of(elsewhere[0].dims[rows.dim],
+                    [&](Var digit) { return terms.mentions(elsewhere[0].meaning, digit); }))
+    result.elsewhere = std::move(elsewhere[0]);
+  return result;
 }
 
 //===----------------------------------------------------------------------===//

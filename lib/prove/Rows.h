@@ -91,8 +91,7 @@ struct RowOrder {
     /// one on: all of them.
     Turned,
     /// So turned, and only the first of them, as many as `here` says. What lies at the places
-    /// behind
-    /// them is anything; of the rows that would lie there the value is 0.
+    /// behind them is anything; of the rows that would lie there the value is 0.
     TurnedFirst,
     /// Such parts of all ranks along `along`, one behind the other, each with room for as many
     /// rows.

@@ -104,6 +104,7 @@ CASES = part_of_today([
     ("qwen3", 4, "dp=2,ep=2,parameters=fsdp-once", 2),
     # Divided within, too, beside latents of attention and without.
     ("deepseek_v3_deep", 4, "ep=2,tp=2,sequence=no", 2),
+    ("deepseek_v3_deep", 4, "ep=2,tp=2,sequence=yes", 2),
     ("mixtral", 4, "ep=2,tp=2,sequence=yes", 2),
     ("qwen3", 8, "dp=2,ep=2,tp=2,parameters=zero1", 2),
 ])  # fmt: skip

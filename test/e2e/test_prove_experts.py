@@ -8,7 +8,7 @@ import re
 import subprocess
 
 import pytest
-from cleave import FSDP, HSDP, DataParallel, ExpertParallel
+from cleave import FSDP, HSDP, ColwiseParallel, DataParallel, ExpertParallel, RowwiseParallel
 from combinations_cover import run_all, seed
 from test_expert_exchange import EXPERTS, REPLICAS, SHARDED, exported, lay_out  # noqa: F401
 
@@ -76,6 +76,31 @@ def test_exchanged_rows_of_experts_that_are_modules_are_proved(name, capacity, e
         (tmp_path / "wrong.mlir").write_text(changed)
         answer = prove(path, tmp_path / "wrong.mlir", "--assume=room-for-rows")
         assert answer["answer"] == "unknown", answer
+
+
+def test_exchanged_rows_of_experts_that_are_divided_within(exported, build_dir, prove, tmp_path):  # noqa: F811
+    """Rows lie alike on the ranks that divide each expert, which add up what they make of them."""
+    _, path, _ = exported("mixtral")
+    experts = MODULES["mixtral"]
+    plan = [(experts, ExpertParallel("ep", 2)), (f"{experts}.*.w1", ColwiseParallel("tp")), (f"{experts}.*.w3", ColwiseParallel("tp")),
+            (f"{experts}.*.w2", RowwiseParallel("tp")), ("", DataParallel("ep"))]  # fmt: skip
+    local = lay_out(build_dir, path, {"ep": 2, "tp": 2}, plan, tmp_path)
+    text = local.read_text()
+    assert "dist.ragged_all_to_all" in text
+    answer = prove(path, local)
+    assert answer["answer"] == "proved" and "assumptions" not in answer, answer
+    # What ranks make of rows is added up along the axis that rows go along, not at all, twice, or is the largest.
+    summed = r'(?m)^(.*dist\.all_reduce) sum\((%\d+)\) over @mesh \["tp"\] : (tensor<\d+x16xf64, #V_ep_P_tp>|tensor<\d+x16xf64, #S0_ep_P_tp>) -> .*$'
+    found = [each for each in re.finditer(summed, text)]
+    assert found
+    for each in found:
+        line = each[0]
+        for wrong in (line.replace('["tp"]', '["ep"]'), line.replace(" sum(", " max("), line.replace(" sum(", " avg("),
+                      line.replace(" sum(", " premul_sum<2.000000e+00>(")):  # fmt: skip
+            assert wrong != line
+            (tmp_path / "wrong.mlir").write_text(text[: each.start()] + wrong + text[each.end() :])
+            answer = prove(path, tmp_path / "wrong.mlir", expect=(1, 2, 3))
+            assert answer["answer"] != "proved", (wrong, answer)
 
 
 # Without an exchange ranks gather the rows, and each multiplies its part of them in the experts' order.
