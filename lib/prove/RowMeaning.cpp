@@ -375,13 +375,14 @@ std::optional<Rows> Evaluator::rowsOnRanks(Operation *op, const Rows &rows) {
   });
   // Which part of an order a rank has others along these axes have, too; and so do they rows that
   // came from ranks along others.
-  bool hasParts = order.kind == RowOrder::Kind::Part ||
-                  ((order.kind == RowOrder::Kind::Received ||
-                    order.kind == RowOrder::Kind::Numbered) &&
-                   !order.part);
-  bool isOnePart = hasParts && llvm::none_of(along, [&](const Axis &axis) {
-    return llvm::any_of(order.along, [&](const Axis &own) { return own.name == axis.name; });
-  });
+  bool hasParts =
+      order.kind == RowOrder::Kind::Part ||
+      ((order.kind == RowOrder::Kind::Received || order.kind == RowOrder::Kind::Numbered) &&
+       !order.part);
+  bool isOnePart =
+      hasParts && llvm::none_of(along, [&](const Axis &axis) {
+        return llvm::any_of(order.along, [&](const Axis &own) { return own.name == axis.name; });
+      });
   if ((order.kind != RowOrder::Kind::Sorted && !isOnePart) || rows.isPlaceElsewhere ||
       rows.isPlaceInPart || llvm::is_contained(dims, int64_t(rows.dim)) ||
       (!isOneOrder && !terms.breaks(Lemma::RowOnRanks)))
