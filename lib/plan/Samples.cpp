@@ -268,7 +268,6 @@ std::optional<StageTable> cleave::plan::tabulateStages(const Space &space,
   constexpr double milliseconds = 1e3;
   const Layout &layout = shape.layout;
   // Gradients of samples are whole, as those that are scattered once.
-  bool isFsdp = layout.sharding == Sharding::Fsdp || layout.sharding == Sharding::FsdpOnce;
   bool hasStates = samples.hasStates(layout);
   const std::vector<ProgramBytes> &experts = space.programs[layout.program].expertBytes;
   auto send = [&](double bytes) {
@@ -307,7 +306,7 @@ std::optional<StageTable> cleave::plan::tabulateStages(const Space &space,
       return some / double(layout.numDataShards() * layout.context) +
              rest / double(layout.numShards());
     };
-    bool dividesParameters = isFsdp && !samples.hasShards();
+    bool dividesParameters = layout.shardsParameters() && !samples.hasShards();
     double parameters = dividesParameters ? divide(stage->parameterBytes, stacked.parameters)
                                           : stage->parameterBytes;
     double gradients = layout.sharding == Sharding::Fsdp && !samples.hasGathers()

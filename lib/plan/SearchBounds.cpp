@@ -49,7 +49,6 @@ double Search::boundMemory(const Layout &layout) const {
     experts += layer;
   ProgramBytes all = programs.getBytes(layout.program);
   bool shardsStates = layout.sharding != Sharding::Replicated;
-  bool shardsParameters = shardsStates && layout.sharding != Sharding::Zero1;
   // Gradients that are scattered once are whole until then.
   bool shardsGradients = layout.sharding == Sharding::Fsdp;
   auto least = [&](double ProgramBytes::*kind, bool isSharded) {
@@ -59,7 +58,7 @@ double Search::boundMemory(const Layout &layout) const {
              rest / double(layout.numShards());
     return stacked + rest;
   };
-  return (least(&ProgramBytes::parameters, shardsParameters) +
+  return (least(&ProgramBytes::parameters, layout.shardsParameters()) +
           least(&ProgramBytes::gradients, shardsGradients) +
           least(&ProgramBytes::states, shardsStates)) /
          parts;

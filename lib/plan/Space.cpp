@@ -164,14 +164,12 @@ static std::vector<int64_t> listDivisors(int64_t number) {
 /// links of that level would be used for less, with more of them slower ones for all.
 std::vector<int64_t> Space::listReplicas(const Layout &layout) const {
   std::vector<int64_t> numbers = {1};
-  const bool isFsdp = layout.sharding == Sharding::Fsdp || layout.sharding == Sharding::FsdpOnce;
   // Experts are sharded among other ranks than what is beside them.
-  if (!isFsdp || layout.dataInside || layout.experts > 1)
+  if (!layout.shardsParameters() || layout.dataInside || layout.experts > 1)
     return numbers;
   const int64_t inside = layout.tensor * layout.context;
   auto add = [&](int64_t shards) {
-    if (shards > 0 && shards < layout.data && shards * layout.context > 1 &&
-        layout.data % shards == 0)
+    if (shards < layout.data && shards * layout.context > 1 && layout.data % shards == 0)
       numbers.push_back(layout.data / shards);
   };
   if (const std::optional<std::string> &wish = fixed.get(Key::Replicas)) {

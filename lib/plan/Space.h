@@ -52,6 +52,10 @@ struct Layout {
   int64_t numSharers() const { return data * experts * context; }
   /// Ranks along `data` among which parameters are sharded, if they are.
   int64_t numDataShards() const { return data / replicas; }
+  /// Whether they are: gathered in each microbatch or once per step.
+  bool shardsParameters() const {
+    return sharding == Sharding::Fsdp || sharding == Sharding::FsdpOnce;
+  }
   /// All among which they are, but for experts.
   int64_t numShards() const { return numSharers() / replicas; }
   bool operator==(const Layout &) const = default;

@@ -67,7 +67,7 @@ llvm::json::Object plan::makePlacements(const Layout &layout, const Source &sour
     addAxis(data.first, data.second);
   else
     addAxis("tp", layout.tensor);
-  bool isSharded = layout.sharding == Sharding::Fsdp || layout.sharding == Sharding::FsdpOnce;
+  const bool isSharded = layout.shardsParameters();
   if (layout.tensor > 1)
     llvm::append_range(rules, source.partial);
   if (layout.tensor > 1)

@@ -211,7 +211,7 @@ static Layout withoutSharding(const Layout &layout) {
 }
 
 std::vector<PassRunner::Partitioned>::iterator PassRunner::findPartitioned(const Layout &layout) {
-  Layout key = isFsdp(layout) ? getPlacedPart(layout) : withoutSharding(layout);
+  Layout key = layout.shardsParameters() ? getPlacedPart(layout) : withoutSharding(layout);
   return llvm::find_if(partitioned, [&](const auto &each) { return each.layout == key; });
 }
 
@@ -226,7 +226,7 @@ llvm::Expected<LayerTimes> PassRunner::partition(const Layout &layout) {
     auto work = describeLayers(*module, layout.program, samples, Division::All);
     if (!work)
       return work.takeError();
-    const Layout key = isFsdp(layout) ? getPlacedPart(layout) : replicated;
+    const Layout key = layout.shardsParameters() ? getPlacedPart(layout) : replicated;
     known = partitioned.insert(known, {key, std::move(*work), {}, {}});
     if (!hasStageSamples(layout.program))
       for (Recompute each : allRecomputes)

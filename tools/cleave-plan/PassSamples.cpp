@@ -431,7 +431,7 @@ const StageSamples *PassRunner::sampleStages(const Shape &shape) {
   Layout from = shape.layout;
   // FSDP is another program, of which --partition-joint keeps and recomputes other values. How
   // often parameters are gathered, and where optimizer states lie, changes nothing else.
-  from.sharding = isFsdp(from) ? Sharding::FsdpOnce : Sharding::Replicated;
+  from.sharding = from.shardsParameters() ? Sharding::FsdpOnce : Sharding::Replicated;
   return sample(shape, from, /*isLeast=*/false, /*parts=*/1);
 }
 

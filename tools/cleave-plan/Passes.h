@@ -15,10 +15,6 @@
 
 namespace cleave::plan {
 
-inline bool isFsdp(const Layout &layout) {
-  return layout.sharding == Sharding::Fsdp || layout.sharding == Sharding::FsdpOnce;
-}
-
 /// The layout as far as the local program depends on it. Which ranks are neighbours changes only
 /// how far those of a group are apart.
 Layout getPlacedPart(Layout layout);

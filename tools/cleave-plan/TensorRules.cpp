@@ -209,10 +209,11 @@ private:
       if (made.modules.empty())
         return false;
     } else if (auto turn = dyn_cast<aten::TransposeOp>(op); turn && made.isStacked) {
-      const int64_t rank = 3, first = turn.getDim0(), second = turn.getDim1();
-      if (std::min((first + rank) % rank, (second + rank) % rank) == 0 && first != second)
+      const int64_t rank = 3, first = (turn.getDim0() + rank) % rank;
+      const int64_t second = (turn.getDim1() + rank) % rank;
+      if (first != second && std::min(first, second) == 0)
         return false;
-      made.isTurned = !made.isTurned;
+      made.isTurned ^= first != second;
     } else if (made.isStacked && !isAlikeStack(op->getOperand(0), op->getResult(0))) {
       made.isStacked = false;
     }
@@ -273,7 +274,7 @@ private:
       isSplit = false;
       if (takesComputed) {
         add(matrix.modules, "rowwise", cast<RankedTensorType>(weight.getType()).getDimSize(0));
-        embeddings.insert(keep(matrix.parameter));
+        embeddings.insert(matrix.parameter);
       }
     } else if (scale && !takesSplit) {
       add(vector.modules, "sequence");
@@ -364,10 +365,10 @@ std::vector<ExpertRule> plan::findExperts(func::FuncOp microbatch, StringRef lay
     }
     if (auto stack = dyn_cast<aten::StackOp>(op)) {
       const std::string modules = findPatternOfExperts(microbatch, stack, layers).first;
-      SmallVector<OpOperand *> products;
+      SmallVector<OpOperand *> uses;
       if (!modules.empty())
-        placement::findGroupedProducts(stack.getResult(), products);
-      if (!products.empty())
+        placement::findGroupedProducts(stack.getResult(), uses);
+      if (!uses.empty())
         add(modules, stack->getNumOperands(), /*hasRows=*/true, /*areModules=*/true);
       continue;
     }

@@ -142,15 +142,14 @@ static llvm::Expected<std::vector<Source>> readSources(mlir::MLIRContext &contex
                      hasCount ? "microbatches" : "global-batch",
                      hasCount ? int64_t(microbatchesOption) : int64_t(batchOption));
   double capacity = 0;
-  if (capacityOption.getNumOccurrences() &&
-      (llvm::StringRef(capacityOption).getAsDouble(capacity) || capacity < 1 ||
-       !std::isfinite(capacity)))
+  const bool hasCapacity = capacityOption.getNumOccurrences() > 0;
+  if (hasCapacity && (llvm::StringRef(capacityOption).getAsDouble(capacity) || capacity < 1 ||
+                      !std::isfinite(capacity)))
     return makeError(
         "--expert-capacity: expected 1, an even share of the rows, or more, found '{0}'",
         capacityOption);
   std::vector<Source> sources;
   for (const std::string &path : programOption) {
-    const bool hasCapacity = capacityOption.getNumOccurrences() > 0;
     auto source = readSource(context, path, hasCapacity ? std::optional(capacity) : std::nullopt);
     if (!source)
       return source.takeError();
