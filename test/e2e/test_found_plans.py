@@ -28,6 +28,8 @@ CASES = [
     (timm_models, "vit_base_patch16_siglip_256", "dp=2,tp=2"),
     (other_models, "coatnet_nano_rw_224", "dp=2,pp=2,parameters=zero1,recompute=cheap"),
     (other_models, "hrnet_w18_small", "dp=2,pp=2,recompute=cheap"),
+    # A table that is joined with another one, which is empty, before a bias is added.
+    (hugging_face, "MobileBertForMaskedLM", "dp=2,tp=2,sequence=yes,parameters=zero1"),
     # Copies that there are none of with one example.
     (timm_models, "repvgg_a2", "dp=2,pp=2,recompute=cheap"),
 ]
@@ -46,6 +48,17 @@ def test_plans_of_other_models(build_dir, tmp_path, models, name, fixed):
     model_table.train_on_one_rank(subject)
     folder = tmp_path / "a plan"  # commands quote their paths
     distance, where = found_plans.train(subject.tools, subject.training, folder, 4, fixed)
+    assert distance <= subject.training.bound, where
+
+
+def test_scales_of_layers_and_shards_of_the_sequence(build_dir, tmp_path, monkeypatch):
+    """BEiT's layers have vectors of their own, its attention biases that are joined, and its last norm no sequence. Of images
+    of nine patches it has ten tokens."""
+    name, size = "beit_base_patch16_224", 48
+    monkeypatch.setitem(timm_models.MODELS, name, (size, timm_models.MODELS[name][1] | {"img_size": size}))
+    subject = model_table.Subject(timm_models.make, name, tmp_path, Tools(build_dir, model_table.LIMIT))
+    model_table.train_on_one_rank(subject)
+    distance, where = found_plans.train(subject.tools, subject.training, tmp_path / "plan", 2, "tp=2,sequence=yes")
     assert distance <= subject.training.bound, where
 
 

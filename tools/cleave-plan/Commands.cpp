@@ -25,6 +25,8 @@ static void addStateRules(const Layout &layout, const Source &source, llvm::json
   for (const ParameterGroup &group : source.parameters) {
     bool isOfExperts = group.isOfExperts && layout.experts > 1;
     const unsigned expertDim = isOfExperts ? group.expertDim(layout.experts) : 0;
+    if (llvm::is_contained(group.shape, 0)) // MobileBERT's head, if its embedding is as wide
+      continue;
     for (auto [dim, size] : llvm::enumerate(group.shape)) {
       if (isOfExperts ? dim == expertDim || layout.data == 1 || size % layout.data
                       : size % layout.numParts())

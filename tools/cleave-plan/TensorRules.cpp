@@ -98,8 +98,12 @@ public:
         hasNewWhole = false;
         visitAll(hasLatents);
       } while (hasNewWhole);
-      if (!conflicts)
-        return std::move(rules);
+      if (conflicts)
+        continue;
+      llvm::erase_if(rules, [&](const TensorRule &rule) {
+        return rule.style == "sequence" && hasMatrix(rule.modules);
+      });
+      return std::move(rules);
     }
     return {};
   }
@@ -131,6 +135,22 @@ private:
   static unsigned getRank(Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     return type ? unsigned(type.getRank()) : 0;
+  }
+
+  /// Whether modules have matrices, within them or tied to others: then they are more than norms,
+  /// such as layers with scales of their own (BEiT), and not all of them lies as vectors do.
+  bool hasMatrix(StringRef modules) {
+    return llvm::any_of(microbatch.getArguments(), [&](BlockArgument argument) {
+      train::RoleAttr role = train::getArgumentRole(microbatch, argument.getArgNumber());
+      if (!role || role.getKind() != train::RoleKind::Parameter || getRank(argument) < 2)
+        return false;
+      if (placement::isNameIn(role.getNameOrEmpty(), modules, /*directly=*/false))
+        return true;
+      ArrayAttr aliases = role.getAliases();
+      return aliases && llvm::any_of(aliases.getAsValueRange<StringAttr>(), [&](StringRef alias) {
+               return placement::isNameIn(alias, modules, /*directly=*/false);
+             });
+    });
   }
 
   Matrix describe(StringRef name, Value value) const {
@@ -232,7 +252,7 @@ private:
       conflicts |= findsLatents;
     Matrix matrix, vector;
     Value weight, scale;
-    bool takesSplit = false, takesComputed = false, takesNormed = false;
+    bool takesSplit = false, takesComputed = false, takesNormed = false, takesSequence = false;
     unsigned numValues = 0;
     llvm::SetVector<StringRef> from;
     for (Value operand : op->getOperands()) {
@@ -244,6 +264,7 @@ private:
         continue;
       }
       numValues += isa<RankedTensorType>(operand.getType());
+      takesSequence |= getRank(operand) > 2;
       takesSplit |= split.contains(operand);
       takesComputed |= computed.contains(operand);
       takesNormed |= normed.contains(operand);
@@ -277,7 +298,8 @@ private:
         embeddings.insert(matrix.parameter);
       }
     } else if (scale && !takesSplit) {
-      add(vector.modules, "sequence");
+      if (takesSequence) // not what was pooled
+        add(vector.modules, "sequence");
     } else if (scale && isa<aten::MulOp, aten::NativeLayerNormOp>(op)) {
       takesNormed = true;
     }
