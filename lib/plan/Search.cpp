@@ -128,12 +128,14 @@ bool Search::open(Entry &entry) {
   entry.times = std::move(*times);
   check(entry, programs.timeGlobal(layout.program, layout.numParts()), *entry.times);
   if (options.isExhaustive) {
+    raiseUnshared(entry);
     raiseUndivided(entry);
     for (Recompute recompute : allRecomputes)
       raiseRecomputed(entry, recompute);
   }
-  if (entry.undivided)
-    check(entry, *entry.undivided, *entry.times);
+  for (const std::optional<LayerTimes> &bound : {entry.unshared, entry.undivided})
+    if (bound)
+      check(entry, *bound, *entry.times);
   raiseBounds(entry, *entry.times);
   return true;
 }
@@ -230,6 +232,9 @@ std::tuple<bool, double, bool, int64_t> Search::rankLayout(const Layout &layout)
   double distance = isLarge ? std::abs(std::log2(inside / unit))
                             : double(layout.tensor * layout.tensor * layout.pipeline);
   distance += double(layout.context - 1);
+  // Where they exchange rows they divide what `tp` would, with less communication.
+  if (space.programs[layout.program].sortsRows)
+    distance += double(layout.tensor - 1);
   return {double(layout.tensor) > unit, distance, layout.sequence != isLarge, layout.pipeline};
 }
 

@@ -38,6 +38,10 @@ public:
   /// One microbatch of this layout, from the program that is partitioned for the layout whose batch
   /// is not divided, of the export with the largest batch; none where that says nothing.
   virtual std::optional<LayerTimes> timeUndivided(const Layout &layout) = 0;
+  /// The same from the program in which experts are not shared either, where layers are divided
+  /// otherwise as well: the ranks that share experts divide the batch. It serves many layouts, and
+  /// knows nothing of rows that are exchanged.
+  virtual std::optional<LayerTimes> timeUnshared(const Layout &layout) = 0;
   /// The same of what backwards take that recompute, and of what they keep; empty where that says
   /// nothing.
   virtual LayerTimes::Recomputed recomputeUndivided(const Layout &layout, Recompute recompute) = 0;
@@ -180,6 +184,7 @@ private:
   double boundMemory(const Shape &shape, const LayerTimes &times) const;
   void raiseBounds(Entry &entry, const LayerTimes &times);
   void raiseBounds(Work &work, llvm::ArrayRef<PlanBound> schedules);
+  void raiseUnshared(Entry &entry);
   void raiseUndivided(Entry &entry);
   void raiseRecomputed(Entry &entry, Recompute recompute);
   void raiseSampled(Entry &entry, size_t work);

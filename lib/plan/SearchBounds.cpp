@@ -192,6 +192,16 @@ void Search::raiseBounds(Entry &entry, const LayerTimes &times) {
     entry.report.bound = std::max(entry.report.bound, least);
 }
 
+/// The same by the program whose experts are not shared.
+void Search::raiseUnshared(Entry &entry) {
+  if (entry.hasUnshared)
+    return;
+  entry.hasUnshared = true;
+  entry.unshared = programs.timeUnshared(entry.report.layout);
+  if (entry.unshared)
+    raiseBounds(entry, *entry.unshared);
+}
+
 /// The same by the program whose batch is not divided.
 void Search::raiseUndivided(Entry &entry) {
   if (entry.hasUndivided)

@@ -39,7 +39,10 @@ struct Search::Work {
 struct Search::Entry {
   LayoutReport report;
   std::vector<Work> works;
-  /// Whether the program whose batch is not divided was looked at, and what it says.
+  /// Whether the program whose experts are not shared was looked at, and what it says.
+  bool hasUnshared = false;
+  std::optional<LayerTimes> unshared;
+  /// The same of the one whose batch is not divided.
   bool hasUndivided = false;
   std::optional<LayerTimes> undivided;
   std::array<bool, 3> isRecomputed = {}; ///< likewise, by Recompute

@@ -90,7 +90,9 @@ private:
         search.close(entry, work);
       return;
     }
-    if (!entry.hasUndivided && !isExhaustive)
+    if (!entry.hasUnshared && !isExhaustive)
+      search.raiseUnshared(entry);
+    else if (!entry.hasUndivided && !isExhaustive)
       search.raiseUndivided(entry);
     else if (const Work *least = entry.findLeast(); !least->undivided && !isExhaustive)
       raise(item.entry, size_t(least - entry.works.data()));

@@ -194,10 +194,8 @@ void Space::listLayouts(const Layout &axes, std::vector<Layout> &layouts) const 
   // Experts' rows are those of whole sequences.
   if (facts.experts > 1 && axes.context > 1)
     return;
-  // Ranks that gather all rows to sort them would not divide experts within as well. Of the others
-  // little is known before they are partitioned: a search of all of them would take too long.
-  if (facts.sortsRows && axes.tensor > 1 &&
-      (!fixed.get(Key::Tensor) || (axes.data > 1 && axes.experts == 1)))
+  // Ranks that gather all rows to sort them would not divide experts within as well.
+  if (facts.sortsRows && axes.tensor > 1 && axes.data > 1 && axes.experts == 1)
     return;
   // Ring attention wants the batch's axis to be the outer one, and the exchange of rows too.
   bool hasOrders = axes.data > 1 && axes.tensor > 1 && axes.context == 1 && axes.experts == 1 &&

@@ -162,7 +162,7 @@ public:
         pass.ops[operand].isNeeded |= op.isNeeded;
     if (!isForward)
       moveOut(pass, layer, ops, shared);
-    findStops(pass);
+    findStops(pass, division);
     return pass;
   }
 
@@ -240,10 +240,16 @@ private:
   llvm::DenseMap<Operation *, unsigned> parts;
 };
 
-void LayerWork::findStops(Pass &pass) {
+void LayerWork::findStops(Pass &pass, Division division) {
   const size_t count = pass.ops.size();
   if (!pass.hasChain || !pass.last)
     return;
+  // Rings over many ranks have thousands of stops: a bound needs only those shortly before one.
+  // A layout's own program, which bounds are compared to, has all.
+  const size_t window = division == Division::All ? std::numeric_limits<size_t>::max() : 64;
+  llvm::BitVector kernels(unsigned(count), false);
+  for (auto [number, op] : llvm::enumerate(pass.ops))
+    kernels[unsigned(number)] = op.axis == Axis::None && op.work && op.isWhole;
   // By earlier stop, the first being what the layer takes: the ops that follow it.
   std::vector<llvm::BitVector> after(1, llvm::BitVector(unsigned(count)));
   auto add = [&](unsigned op) {
@@ -254,16 +260,15 @@ void LayerWork::findStops(Pass &pass) {
       if (needed.test(each))
         for (unsigned operand : pass.ops[each].operands)
           needed.set(operand);
+    needed &= kernels;
     Stop &stop = pass.stops.emplace_back(Stop{op, {}});
-    for (const llvm::BitVector &follows : after) {
+    for (auto [number, follows] : llvm::enumerate(after)) {
       std::optional<std::vector<unsigned>> &kernels = stop.kernels.emplace_back();
-      if (!follows.test(op))
+      if (!follows.test(op) || (number > 0 && after.size() - number > window))
         continue;
-      std::vector<unsigned> &between = kernels.emplace();
-      for (unsigned each : needed.set_bits())
-        if (follows.test(each) && pass.ops[each].axis == Axis::None && pass.ops[each].work &&
-            pass.ops[each].isWhole)
-          between.push_back(each);
+      llvm::BitVector between = needed;
+      between &= follows;
+      kernels.emplace(between.set_bits_begin(), between.set_bits_end());
     }
     after.emplace_back(unsigned(count), false);
   };

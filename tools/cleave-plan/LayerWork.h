@@ -105,7 +105,7 @@ private:
     bool hasChain = false;
   };
   class Builder;
-  static void findStops(Pass &pass);
+  static void findStops(Pass &pass, Division division);
   static double timeStops(const Pass &pass, llvm::ArrayRef<double> taken);
   PassTime time(const cost::Cluster &cluster, const Layout &layout, int64_t parts, const Pass &pass,
                 KernelTimer &timer, KernelTime &either) const;

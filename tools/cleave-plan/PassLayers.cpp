@@ -260,8 +260,7 @@ std::pair<Layout, int64_t> PassRunner::getUndivided(const Layout &layout) const 
   return {whole, times * layout.data};
 }
 
-PassRunner::Undivided &PassRunner::findUndivided(const Layout &layout) {
-  Layout key = getUndivided(layout).first;
+PassRunner::Undivided &PassRunner::findUndivided(const Layout &key) {
   auto known = llvm::find_if(undivided, [&](const auto &each) { return each.layout == key; });
   return known == undivided.end() ? undivided.emplace_back(Undivided{key, {}, {}, {}}) : *known;
 }
@@ -284,10 +283,10 @@ bool PassRunner::isLikeUndivided(const Layout &layout) const {
          layout.data * layout.experts != sources[layout.program].facts.batch;
 }
 
-std::optional<LayerTimes> PassRunner::timeUndivided(const Layout &layout) {
-  if (!exchangesAlike(layout))
-    return std::nullopt;
-  Undivided &known = findUndivided(layout);
+/// By the program of `from`, of which `parts` times as many ranks divide each op.
+std::optional<LayerTimes> PassRunner::timeDivided(const Layout &layout, const Layout &from,
+                                                  int64_t parts) {
+  Undivided &known = findUndivided(from);
   if (!known.work) {
     known.work.emplace();
     // With neighbours that are equal the program serves samples of stages, too.
@@ -303,20 +302,35 @@ std::optional<LayerTimes> PassRunner::timeUndivided(const Layout &layout) {
   }
   if (!*known.work)
     return std::nullopt;
-  return timeLayers(layout.program, **known.work, layout, getUndivided(layout).second);
+  return timeLayers(layout.program, **known.work, layout, parts);
+}
+
+std::optional<LayerTimes> PassRunner::timeUndivided(const Layout &layout) {
+  if (!exchangesAlike(layout))
+    return std::nullopt;
+  auto [from, parts] = getUndivided(layout);
+  return timeDivided(layout, from, parts);
+}
+
+std::optional<LayerTimes> PassRunner::timeUnshared(const Layout &layout) {
+  if (layout.experts == 1 || layout.tensor == 1 || !isLikeUndivided(layout))
+    return std::nullopt;
+  auto [from, parts] = getUndivided(layout);
+  from.experts = 1;
+  return timeDivided(layout, from, parts * layout.experts);
 }
 
 /// FSDP keeps and recomputes as much between the first layer and the last, and gathers beside.
 LayerTimes::Recomputed PassRunner::recomputeUndivided(const Layout &layout, Recompute recompute) {
   if (!exchangesAlike(layout) || !globals[layout.program].areLayersSettled())
     return {};
-  Undivided &known = findUndivided(layout);
+  auto [from, parts] = getUndivided(layout);
+  Undivided &known = findUndivided(from);
   std::optional<std::optional<RecomputedWork>> &work = known.recomputed[size_t(recompute)];
   if (!work)
     work = this->recompute(known.layout, recompute, Division::ExceptBatch);
   if (!*work)
     return {};
-  const int64_t parts = getUndivided(layout).second;
   return timeRecomputed(layout.program, **work, parts,
                         /*isOwn=*/parts == 1 && known.layout.data == 1);
 }
@@ -370,6 +384,7 @@ LayerCurves PassRunner::drawCurves(const Layout &layout) {
     return drawCurves(layout, own->work, /*parts=*/1, own->curves);
   if (!globals[layout.program].areLayersSettled() || !timeUndivided(layout))
     return {};
-  Undivided &known = findUndivided(layout);
-  return drawCurves(layout, **known.work, getUndivided(layout).second, known.curves);
+  auto [from, parts] = getUndivided(layout);
+  Undivided &known = findUndivided(from);
+  return drawCurves(layout, **known.work, parts, known.curves);
 }

@@ -49,6 +49,7 @@ public:
   ProgramBytes getBytes(unsigned program) const override { return sources[program].bytes; }
   ShardedBytes getShardedBytes(unsigned program, int64_t parts) const override;
   std::optional<LayerTimes> timeUndivided(const Layout &layout) override;
+  std::optional<LayerTimes> timeUnshared(const Layout &layout) override;
   LayerTimes::Recomputed recomputeUndivided(const Layout &layout, Recompute recompute) override;
   LayerCurves drawCurves(const Layout &layout) override;
   llvm::Expected<LayerTimes> partition(const Layout &layout) override;
@@ -145,7 +146,9 @@ private:
   /// many ranks its work is divided to be that of `layout`: a smaller batch is a part of it. With
   /// one example on each rank it is the layout itself, with replicated parameters.
   std::pair<Layout, int64_t> getUndivided(const Layout &layout) const;
-  Undivided &findUndivided(const Layout &layout);
+  /// Of a layout whose batch is not divided.
+  Undivided &findUndivided(const Layout &key);
+  std::optional<LayerTimes> timeDivided(const Layout &layout, const Layout &from, int64_t parts);
   /// Whether kernels of the layout's ranks do parts of what those of the layout whose batch is not
   /// divided do.
   bool isLikeUndivided(const Layout &layout) const;
