@@ -133,23 +133,29 @@ LogicalResult Inference::compareOrders() {
   for (unsigned a = 0; a < axes.size(); ++a)
     for (unsigned b = a + 1; b < axes.size(); ++b) {
       std::optional<unsigned> first;
-      for (unsigned operand = 0; operand < op->getNumOperands(); ++operand) {
-        PlacementAttr placement = placementOf(operand);
-        if (!placement ||
-            (rule.kind != sharding::OpKind::Factory && llvm::is_contained(rule.shapeOnly, operand)))
-          continue;
-        AxisPlacement onA = *placement.get(axes[a].axis), onB = *placement.get(axes[b].axis);
-        if (!onA.isShard() || !onB.isShard(onA.dim) || !chosen[a].factor || !chosen[b].factor)
-          continue;
-        bool isMajor = onA.order < onB.order;
-        const DimFactors &dim = rule.operands[operand][onA.dim];
-        unsigned atA = positionOf(dim, *chosen[a].factor), atB = positionOf(dim, *chosen[b].factor);
-        if ((first && major[a][b] != isMajor) || (atA != atB && (atA < atB) != isMajor))
-          return fail(axes[a].axis,
-                      {Conflict::Reason::OrderUnlike, first.value_or(operand), operand});
-        first = operand;
-        major[a][b] = isMajor;
-        major[b][a] = !isMajor;
+      // What says a shape alone says the order where nothing else does, as a fill's `self`.
+      for (bool isShape : {false, true}) {
+        if (first)
+          break;
+        for (unsigned operand = 0; operand < op->getNumOperands(); ++operand) {
+          PlacementAttr placement = placementOf(operand);
+          if (!placement || isShape != (rule.kind != sharding::OpKind::Factory &&
+                                        llvm::is_contained(rule.shapeOnly, operand)))
+            continue;
+          AxisPlacement onA = *placement.get(axes[a].axis), onB = *placement.get(axes[b].axis);
+          if (!onA.isShard() || !onB.isShard(onA.dim) || !chosen[a].factor || !chosen[b].factor)
+            continue;
+          bool isMajor = onA.order < onB.order;
+          const DimFactors &dim = rule.operands[operand][onA.dim];
+          unsigned atA = positionOf(dim, *chosen[a].factor);
+          unsigned atB = positionOf(dim, *chosen[b].factor);
+          if ((first && major[a][b] != isMajor) || (atA != atB && (atA < atB) != isMajor))
+            return fail(axes[a].axis,
+                        {Conflict::Reason::OrderUnlike, first.value_or(operand), operand});
+          first = operand;
+          major[a][b] = isMajor;
+          major[b][a] = !isMajor;
+        }
       }
     }
   return success();

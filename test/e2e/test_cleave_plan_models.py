@@ -45,11 +45,49 @@ def shuffler(batch):
     )  # fmt: skip
 
 
+class Perceptron(torch.nn.Module):
+    """Of all tokens, or of the first alone, with a scale of its own."""
+
+    def __init__(self, takes_first):
+        super().__init__()
+        self.takes_first = takes_first
+        self.norm, self.up, self.down = torch.nn.LayerNorm(16), torch.nn.Linear(16, 32), torch.nn.Linear(32, 16)
+        self.scale = torch.nn.Parameter(torch.full((16,), 0.5))
+
+    def forward(self, tokens):
+        found = tokens[:, :1] if self.takes_first else tokens
+        found = found + self.scale * self.down(torch.nn.functional.gelu(self.up(self.norm(found))))
+        return torch.cat([found, tokens[:, 1:]], dim=1) if self.takes_first else found
+
+
+class Classifier(torch.nn.Module):
+    """Norms of tokens, of one token, and of none. Layers get gradients of slices of what they passed on."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm, self.head = torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4)
+        self.layers = torch.nn.ModuleList(Perceptron(takes_first) for takes_first in (False, True, False, True, False))
+
+    def forward(self, patches):
+        tokens = self.embed(patches)
+        for layer in self.layers:
+            tokens = layer(tokens)
+        return self.head(self.norm(tokens[:, 0]))
+
+
+def classifier(batch):
+    module = Classifier()
+    return cleave.ExportSpec(
+        module, (torch.randn(batch, 6, 8),), loss=torch.nn.functional.cross_entropy, targets=(torch.randint(4, (batch,)),),
+        optimizer=torch.optim.AdamW(module.parameters(), lr=1e-3), name="classifier",
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     def make(model, batch):
         torch.manual_seed(0)
-        return float64.doubled({"translator": translator, "shuffler": shuffler}[model](batch))
+        return float64.doubled({"translator": translator, "shuffler": shuffler, "classifier": classifier}[model](batch))
 
     get = float64.exporter_with_data(make, STEPS * MICROBATCHES, tmp_path_factory)
     return lambda model: get(model, BATCH)
@@ -62,6 +100,7 @@ CASES = [
     ("translator", 2, "tp=2"),
     ("shuffler", 2, "tp=2"),
     ("shuffler", 2, "dp=2,parameters=fsdp"),
+    ("classifier", 2, "tp=2,sequence=yes"),
 ]
 
 

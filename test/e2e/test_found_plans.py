@@ -51,6 +51,20 @@ def test_plans_of_other_models(build_dir, tmp_path, models, name, fixed):
     assert distance <= subject.training.bound, where
 
 
+# Several examples on each rank: heads of keys that `tp` does not divide are exchanged, or summed up and scattered. One on each:
+# a shape along two axes, which nothing but a shape says the order of.
+LARGER = [("mistralai/Mistral-7B-Instruct-v0.3", "dp=2,tp=2,parameters=fsdp"), ("T5Small", "dp=4,replicas=2,parameters=fsdp")]
+
+
+@pytest.mark.parametrize("name,fixed", part_of_today(LARGER), ids=name_of)
+def test_plans_of_larger_batches(build_dir, tmp_path, monkeypatch, name, fixed):
+    monkeypatch.setattr(hugging_face, "BATCH", 4)
+    subject = model_table.Subject(hugging_face.make, name, tmp_path, Tools(build_dir, model_table.LIMIT))
+    model_table.train_on_one_rank(subject)
+    distance, where = found_plans.train(subject.tools, subject.training, tmp_path / "plan", 4, fixed)
+    assert distance <= subject.training.bound, where
+
+
 def test_scales_of_layers_and_shards_of_the_sequence(build_dir, tmp_path, monkeypatch):
     """BEiT's layers have vectors of their own, its attention biases that are joined, and its last norm no sequence. Of images
     of nine patches it has ten tokens."""

@@ -178,15 +178,34 @@ private:
     return Place{found->second, graph.isForward(op)};
   }
   /// Parts of the gradient of a weight that another layer uses run in the one or in the other,
-  /// where fewer bytes cross: that depends on how the batch is divided.
+  /// where fewer bytes cross: that depends on how the batch is divided. So does what is made of the
+  /// gradient that a layer gets alone, such as that of a slice of what it passed on.
   void moveOut(Pass &pass, unsigned layer, ArrayRef<Operation *> ops,
                std::vector<cost::OpWork> &shared) const {
-    for (auto [op, entry] : llvm::zip_equal(ops, pass.ops))
-      if (auto part = parts.find(op);
-          part != parts.end() && part->second != layer && entry.work && entry.axis == Axis::None) {
+    if (division == Division::All)
+      return;
+    llvm::DenseSet<Operation *> early;
+    for (auto [op, entry] : llvm::zip_equal(ops, pass.ops)) {
+      auto part = parts.find(op);
+      if (part == parts.end() && isOfGradient(op, layer, early))
+        early.insert(op);
+      else if (part == parts.end() || part->second == layer)
+        continue;
+      if (entry.work && entry.axis == Axis::None) {
         shared.push_back(*entry.work);
         entry.work.reset();
       }
+    }
+  }
+  /// Whether an op of a layer's backward takes nothing but gradients that come from other layers,
+  /// or that `early` ops make of these.
+  bool isOfGradient(Operation *op, unsigned layer, const llvm::DenseSet<Operation *> &early) const {
+    return op->getNumOperands() > 0 && llvm::all_of(op->getOperands(), [&](Value operand) {
+             Operation *producer = operand.getDefiningOp();
+             std::optional<Place> place = find(producer);
+             return place && graph.isTangent(operand) &&
+                    (place->layer != layer || early.contains(producer));
+           });
   }
   /// Ops that compute a part of one gradient of a weight, and nothing else, with the first layer
   /// that uses the weight.
@@ -334,15 +353,29 @@ FailureOr<LayerWork> LayerWork::create(func::FuncOp microbatch, Division divisio
 // Times
 //===----------------------------------------------------------------------===//
 
+void plan::divideCommunication(cost::OpWork &work, const cost::Cluster &cluster,
+                               const cost::Group &group, int64_t parts) {
+  if (parts == 1)
+    return;
+  // Bytes that are sent are rounded down to whole numbers.
+  work.bytes = std::max(work.bytes / double(parts) - 2, 0.0);
+  // Of rows, `copies` are sent.
+  if (work.collective != cost::Collective::AllToAll || work.copies > 0)
+    return;
+  cost::OpWork sum = work;
+  sum.collective = cost::Collective::ReduceScatter;
+  if (cost::timeOf(cluster, sum, group) < cost::timeOf(cluster, work, group))
+    work = sum;
+}
+
 /// A communication where `parts` more ranks divide what is sent.
 static double timeTransfer(const cost::Cluster &cluster, const Layout &layout, int64_t parts,
                            cost::OpWork work, Axis axis) {
-  if (parts > 1) // bytes that are sent are rounded down to whole numbers
-    work.bytes = std::max(work.bytes / double(parts) - 2, 0.0);
   cost::Group group = axis == Axis::Tensor
                           ? cost::Group{layout.tensor, layout.dataInside ? layout.data : 1}
                       : axis == Axis::Context ? cost::Group{layout.context, layout.tensor}
                                               : cost::Group{layout.experts, layout.tensor};
+  divideCommunication(work, cluster, group, parts);
   return cost::timeOf(cluster, work, group);
 }
 

@@ -33,6 +33,12 @@ private:
   std::vector<std::pair<cost::OpWork, KernelTime>> known;
 };
 
+/// Makes of a communication along `tp` or `cp`, or of rows, the least that it is where `parts` more
+/// ranks divide what is sent. What is exchanged and then summed up may be summed up and scattered,
+/// too: which of the two is chosen depends on the bytes.
+void divideCommunication(cost::OpWork &work, const cost::Cluster &cluster, const cost::Group &group,
+                         int64_t parts);
+
 /// How far a microbatch is divided among ranks.
 enum class Division {
   None,        ///< a program for one device

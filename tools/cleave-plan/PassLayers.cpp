@@ -125,10 +125,11 @@ PassRunner::recompute(const Layout &layout, Recompute recompute, Division divisi
   auto stages = pipeline::getStages(*module);
   if (failed(stages))
     return std::nullopt;
-  llvm::DenseSet<Operation *> constant, regathered;
+  llvm::DenseSet<Operation *> constant, regathered, early;
   if (division != Division::All) {
     constant = findConstant(*stages);
     regathered = findRegathered(*stages);
+    early = findEarly(*stages);
   }
   auto isUnsaved = [&](Operation *op) { return constant.contains(op); };
   pipeline::MeasureOptions options;
@@ -143,7 +144,7 @@ PassRunner::recompute(const Layout &layout, Recompute recompute, Division divisi
     if (functions.backward)
       for (const auto &[op, work] :
            listWork(functions.backward, /*isGlobal=*/division != Division::All, /*isCut=*/true))
-        if (!regathered.contains(op))
+        if (!regathered.contains(op) && !early.contains(op))
           backward.push_back(work);
   }
   return found;

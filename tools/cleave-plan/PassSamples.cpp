@@ -124,13 +124,51 @@ llvm::DenseSet<Operation *> plan::findRegathered(ArrayRef<train::ProgramFunction
   return found;
 }
 
+static void findEarly(func::FuncOp function, llvm::DenseSet<Operation *> &found) {
+  llvm::DenseSet<Value> given;
+  for (BlockArgument argument : function.getArguments())
+    if (train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+        role && role.getKind() == train::RoleKind::CrossingGradient)
+      given.insert(argument);
+  auto areGiven = [&](Operation &op) {
+    return op.getNumOperands() > 0 &&
+           llvm::all_of(op.getOperands(), [&](Value value) { return given.contains(value); });
+  };
+  for (Operation &op : function.front().without_terminator())
+    if (areGiven(op))
+      given.insert(op.result_begin(), op.result_end());
+  // What becomes the gradient of a weight is where the weight is.
+  llvm::DenseSet<Operation *> parts;
+  for (Operation &op : llvm::reverse(function.front().without_terminator())) {
+    if (!areGiven(op))
+      continue;
+    if (llvm::all_of(op.getUsers(), [&](Operation *user) {
+          return isa<train::AccumulateOp>(user) || parts.contains(user);
+        }))
+      parts.insert(&op);
+    else
+      found.insert(&op);
+  }
+}
+
+llvm::DenseSet<Operation *> plan::findEarly(ArrayRef<train::ProgramFunctions> stages) {
+  llvm::DenseSet<Operation *> found;
+  for (const train::ProgramFunctions &stage : stages)
+    for (func::FuncOp function : {stage.backward, stage.backwardInput, stage.backwardWeight})
+      if (function)
+        ::findEarly(function, found);
+  return found;
+}
+
 /// What a layout that divides the batch may not run in each microbatch: ops that depend on
-/// parameters alone, which may run once per step, those that --partition may build otherwise, and
-/// those that FSDP may not recompute.
+/// parameters alone, which may run once per step, those that --partition may build otherwise, those
+/// that FSDP may not recompute, and those that other stages may run.
 static llvm::DenseSet<Operation *> findUnsure(ArrayRef<train::ProgramFunctions> stages) {
   llvm::DenseSet<Operation *> unsure = findConstant(stages);
   llvm::DenseSet<Operation *> regathered = findRegathered(stages);
   unsure.insert(regathered.begin(), regathered.end());
+  llvm::DenseSet<Operation *> early = findEarly(stages);
+  unsure.insert(early.begin(), early.end());
   for (const train::ProgramFunctions &stage : stages)
     for (func::FuncOp function : stage.getMicrobatchFunctions())
       for (Operation &op : function.front().without_terminator())
@@ -311,8 +349,7 @@ void PassRunner::divideWork(simulate::ProgramWork &work, int64_t parts) const {
         if (op.awaits >= 0)
           continue;
         if (op.kind == cost::OpWork::Communication) {
-          // Bytes that are sent are rounded down to whole numbers.
-          op.bytes = std::max(op.bytes / double(parts) - 2, 0.0);
+          divideCommunication(op, cluster, work.groups[op.group].ranks, parts);
           continue;
         }
         op.bytes = timer.time(op).device / cost::timeOfBytes(cluster.device, 1);

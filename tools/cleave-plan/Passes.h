@@ -31,6 +31,10 @@ llvm::DenseSet<mlir::Operation *> findConstant(llvm::ArrayRef<train::ProgramFunc
 /// more: their results may be kept instead.
 llvm::DenseSet<mlir::Operation *> findRegathered(llvm::ArrayRef<train::ProgramFunctions> stages);
 
+/// Ops of backwards that take nothing but the gradients which a stage gets, and make none of its
+/// weights, such as that of a slice: stages run them where fewer bytes cross.
+llvm::DenseSet<mlir::Operation *> findEarly(llvm::ArrayRef<train::ProgramFunctions> stages);
+
 /// Sets the distances of groups for a mesh on which ranks of the batch are neighbours.
 void reorderGroups(const Layout &layout, simulate::ProgramWork &work);
 

@@ -137,6 +137,12 @@ private:
     return type ? unsigned(type.getRank()) : 0;
   }
 
+  /// Whether a value has a sequence in dimension 1, and features behind it.
+  static bool hasSequence(Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return type && type.getRank() > 2 && type.getDimSize(1) > 1;
+  }
+
   /// Whether modules have matrices, within them or tied to others: then they are more than norms,
   /// such as layers with scales of their own (BEiT), and not all of them lies as vectors do.
   bool hasMatrix(StringRef modules) {
@@ -264,7 +270,7 @@ private:
         continue;
       }
       numValues += isa<RankedTensorType>(operand.getType());
-      takesSequence |= getRank(operand) > 2;
+      takesSequence |= hasSequence(operand);
       takesSplit |= split.contains(operand);
       takesComputed |= computed.contains(operand);
       takesNormed |= normed.contains(operand);
@@ -298,7 +304,7 @@ private:
         embeddings.insert(matrix.parameter);
       }
     } else if (scale && !takesSplit) {
-      if (takesSequence) // not what was pooled
+      if (takesSequence) // not what was pooled, nor one token alone
         add(vector.modules, "sequence");
     } else if (scale && isa<aten::MulOp, aten::NativeLayerNormOp>(op)) {
       takesNormed = true;
