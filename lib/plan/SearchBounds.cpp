@@ -90,6 +90,8 @@ double Search::boundLayers(const Shape &shape) {
   double room = findRoom(layout);
   double bound = boundShape(space, cluster, shape,
                             programs.timeGlobal(layout.program, layout.numParts()), room);
+  if (std::optional<LayerTimes> times = programs.timeUnshared(layout))
+    bound = std::max(bound, boundShape(space, cluster, shape, *times, room));
   if (std::optional<LayerTimes> times = programs.timeUndivided(layout)) {
     times->recomputed[size_t(shape.recompute)] =
         programs.recomputeUndivided(layout, shape.recompute);

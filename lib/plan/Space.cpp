@@ -28,6 +28,8 @@ static constexpr struct {
 static constexpr int64_t chunkCounts[] = {1, 2, 4};
 /// Each step of a ring is an op of the program.
 static constexpr int64_t maxContext = 16;
+/// Without a wish: heads are no longer divided, but sequences, in rings that `cp` is meant for.
+static constexpr int64_t maxTensor = 64;
 static constexpr int64_t endCounts[] = {0, 1, 2};
 static constexpr Recompute recomputes[] = {Recompute::Cheap, Recompute::None, Recompute::Full};
 static constexpr Sharding shardings[] = {Sharding::Replicated, Sharding::Zero1, Sharding::FsdpOnce,
@@ -189,7 +191,8 @@ void Space::listLayouts(const Layout &axes, std::vector<Layout> &layouts) const 
   const ProgramFacts &facts = programs[axes.program];
   if (facts.batch % (axes.data * axes.experts) || facts.experts % axes.experts ||
       axes.pipeline > facts.layers || facts.tokens % axes.context || axes.context > maxContext ||
-      (axes.tensor > 1 && !facts.hasTensorRules))
+      (axes.tensor > 1 && !facts.hasTensorRules) ||
+      (axes.tensor > maxTensor && !fixed.get(Key::Tensor)))
     return;
   // Experts' rows are those of whole sequences.
   if (facts.experts > 1 && axes.context > 1)
