@@ -290,8 +290,8 @@ private:
   Meaning rowsUpTo(const RowPlaces &places, const Index &part, const Index &within);
   bool fitsIn(const RowPlaces &places, int64_t room);
 
-  // Rows in an order (RowMeaning.cpp, RowPartMeaning.cpp, ExchangeMeaning.cpp,
-  // GroupedMeaning.cpp).
+  // Rows in an order (RowMeaning.cpp, RowRankMeaning.cpp, RowPartMeaning.cpp, GatheredMeaning.cpp,
+  // ExchangeMeaning.cpp, GroupedMeaning.cpp).
   bool areAlike(const RowOrder &left, const RowOrder &right);
   Meaning isInPart(const RowOrder &order, llvm::ArrayRef<Var> row,
                    std::optional<Index> rank = std::nullopt);
@@ -313,6 +313,9 @@ private:
   std::optional<Rows> takePart(const Rows &rows, unsigned dim, const Tensor &index);
   std::optional<Rows> scatterRows(mlir::Operation *op, const Rows &rows);
   std::optional<Rows> rowsOnRanks(mlir::Operation *op, const Rows &rows);
+  std::optional<Rows> keepRowsOnFirst(mlir::Operation *op, const Rows &rows);
+  std::optional<Rows> onRanks(mlir::Operation *op, llvm::ArrayRef<const Tensor *> given,
+                              std::optional<Tensor> &whole);
   std::optional<Rows> takePiece(mlir::Operation *op, const Tensor &value);
   std::optional<Rows> gatherParts(mlir::Operation *op, const Rows &rows);
   std::optional<Rows> swapRows(mlir::Operation *op, const Rows &rows);

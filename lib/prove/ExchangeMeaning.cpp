@@ -374,7 +374,8 @@ std::optional<Rows> Evaluator::chooseRows(Operation *op, ArrayRef<const Tensor *
   if (const Rows *mark = operands[0]->rows.get()) {
     // Rows for which a part has no room.
     const Term *term = asOp(mark->value.meaning);
-    if (!term || term->core.tag != Core::Tag::AtLeast || !areAlike(order, *mark->order))
+    if (!term || term->core.tag != Core::Tag::AtLeast || !areAlike(order, *mark->order) ||
+        otherwise->isPlaceElsewhere)
       return std::nullopt;
     int64_t room = term->core.number;
     std::optional<RowPlaces> places =

@@ -54,7 +54,8 @@ std::optional<Rows> Evaluator::fillBehind(Operation *op, const Rows &rows, const
   RankedTensorType type = tensorOf(op->getResult(0).getType());
   RankedTensorType marks = tensorOf(op->getOperand(1).getType());
   int64_t dim = marks.getRank() - type.getRank() + rows.dim;
-  if (tensorOf(op->getOperand(0).getType()) != type || dim < 0 ||
+  // Of integers that are their own places where there is no row, these would be other ones.
+  if (tensorOf(op->getOperand(0).getType()) != type || dim < 0 || rows.isPlaceElsewhere ||
       marks.getDimSize(dim) != type.getDimSize(rows.dim))
     return std::nullopt;
   bool isTurned = rows.order->kind == RowOrder::Kind::TurnedFirst;
@@ -288,7 +289,8 @@ std::optional<Rows> Evaluator::takeByKey(Operation *op, const Tensor &table, uns
   };
   Rows rows{take(index.value), dim, index.order};
   if (index.order->kind == RowOrder::Kind::Received ||
-      index.order->kind == RowOrder::Kind::Numbered) {
+      index.order->kind == RowOrder::Kind::Numbered ||
+      index.order->kind == RowOrder::Kind::Gathered) {
     // What lies at places without a row is read, too.
     if (!index.elsewhere || !isInside(*index.elsewhere, type.getDimSize(dim), terms))
       return std::nullopt;

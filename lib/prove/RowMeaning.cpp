@@ -342,66 +342,6 @@ bool Evaluator::evaluateEach(Operation *op, ArrayRef<const Tensor *> operands,
   return true;
 }
 
-/// What ranks that have all rows in one order make of each row together: it lies as they did.
-std::optional<Rows> Evaluator::rowsOnRanks(Operation *op, const Rows &rows) {
-  SmallVector<Axis> along;
-  SmallVector<int64_t, 2> dims;
-  if (auto convert = dyn_cast<dist::ConvertOp>(op)) {
-    const Axis *axis = findAxis(convert.getAxis());
-    std::optional<int64_t> sliced = convert.getSlicedDim();
-    if (!axis || !sliced || convert.getDestination().isPartial())
-      return std::nullopt;
-    along.push_back(*axis);
-    dims.push_back(*sliced);
-  } else if (isa<dist::AllGatherOp, dist::AllReduceOp, dist::ReduceScatterOp, dist::AllToAllOp>(
-                 op)) {
-    std::optional<SmallVector<Axis>> named = findAxes(op->getAttrOfType<ArrayAttr>("axes"));
-    if (!named)
-      return std::nullopt;
-    along = std::move(*named);
-    for (StringRef name : {"dim", "split", "concat"})
-      if (auto dim = op->getAttrOfType<IntegerAttr>(name))
-        dims.push_back(dim.getInt());
-  } else {
-    return std::nullopt;
-  }
-  const RowOrder &order = *rows.order;
-  auto dependsOn = [&](Var digit) {
-    return terms.mentions(order.key, digit) || terms.mentions(order.expert, digit) ||
-           terms.mentions(order.places.expert, digit);
-  };
-  bool isOneOrder = llvm::none_of(along, [&](const Axis &axis) {
-    return llvm::any_of(axis.digits, dependsOn) || dependsOn(axis.whole);
-  });
-  // Which part of an order a rank has others along these axes have, too; and so do they rows that
-  // came from ranks along others.
-  bool hasParts =
-      order.kind == RowOrder::Kind::Part ||
-      ((order.kind == RowOrder::Kind::Received || order.kind == RowOrder::Kind::Numbered) &&
-       !order.part);
-  bool isOnePart =
-      hasParts && llvm::none_of(along, [&](const Axis &axis) {
-        return llvm::any_of(order.along, [&](const Axis &own) { return own.name == axis.name; });
-      });
-  if ((order.kind != RowOrder::Kind::Sorted && !isOnePart) || rows.isPlaceElsewhere ||
-      rows.isPlaceInPart || llvm::is_contained(dims, int64_t(rows.dim)) ||
-      (!isOneOrder && !terms.breaks(Lemma::RowOnRanks)))
-    return std::nullopt;
-  std::vector<Tensor> made;
-  if (!evaluateDist(op, &rows.value, made) || made.size() != 1 ||
-      sizeOf(made[0].dims[rows.dim], terms.variables) !=
-          sizeOf(rows.value.dims[rows.dim], terms.variables))
-    return std::nullopt;
-  Rows result{std::move(made[0]), rows.dim, rows.order};
-  // Where no row lies, ranks put together what lies there on each.
-  std::vector<Tensor> elsewhere;
-  if (rows.elsewhere && evaluateDist(op, &*rows.elsewhere, elsewhere) && elsewhere.size() == 1 &&
-      llvm::none_of(elsewhere[0].dims[rows.dim],
-                    [&](Var digit) { return terms.mentions(elsewhere[0].meaning, digit); }))
-    result.elsewhere = std::move(elsewhere[0]);
-  return result;
-}
-
 //===----------------------------------------------------------------------===//
 // All ops
 //===----------------------------------------------------------------------===//
@@ -435,34 +375,9 @@ bool Evaluator::evaluateRows(Operation *op, ArrayRef<const Tensor *> given,
     return true;
   };
   if (op->getName().getDialectNamespace() == "dist") {
-    if (isa<dist::RaggedAllToAllOp>(op))
-      return takeRows(exchange(op, given));
-    if (given.size() == 1 && op->getNumResults() == 1)
-      if (std::optional<Rows> rows = rowsOnRanks(op, *given[0]->rows))
-        return takeRows(std::move(rows));
-    if (isa<dist::AllGatherOp>(op) && given.size() == 1 && op->getNumResults() == 1) {
-      if (std::optional<Rows> rows = gatherNumbered(op, *given[0]->rows))
-        return takeRows(std::move(rows));
-      if (std::optional<Rows> rows = gatherParts(op, *given[0]->rows))
-        return rows->order->kind == RowOrder::Kind::Piece ? takeValue(std::move(rows->value))
-                                                          : takeRows(std::move(rows));
-      return false;
-    }
-    if (isa<dist::AllToAllOp>(op) && given.size() == 1 && op->getNumResults() == 1)
-      return takeRows(swapRows(op, *given[0]->rows));
-    if (isa<dist::ReduceScatterOp>(op) && given.size() == 1 && op->getNumResults() == 1)
-      return takeRows(scatterRows(op, *given[0]->rows));
-    auto convert = dyn_cast<dist::ConvertOp>(op);
-    if (convert && convert.getSlicedDim() && given.size() == 1)
-      return takeRows(given[0]->rows->order->kind == RowOrder::Kind::Gathered
-                          ? sliceGathered(op, *given[0]->rows)
-                          : scatterRows(op, *given[0]->rows));
-    // What says only how a value lies.
-    bool keeps = isa<dist::ReinterpretOp, dist::WaitOp, dist::OffloadOp, dist::ReloadOp>(op) ||
-                 (convert && !convert.getDestination().isPartial());
-    if (keeps && given.size() == 1)
-      results[0].rows = given[0]->rows;
-    return false;
+    std::optional<Tensor> whole;
+    std::optional<Rows> rows = onRanks(op, given, whole);
+    return takeRows(std::move(rows)) || takeValue(std::move(whole));
   }
   auto firstIndexOf = [&](auto indexed) {
     auto present = indexed.getIndicesPresent();

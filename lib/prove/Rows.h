@@ -138,6 +138,8 @@ struct RowNumbers {
   Index before;
 };
 
+/// The value where the digits `from` are `to`.
+Meaning withDigits(Terms &terms, Meaning meaning, llvm::ArrayRef<Var> from, llvm::ArrayRef<Var> to);
 /// Cuts digits of dimension 0 that count as many as an axis of several digits as that axis is cut.
 void cutAsAxes(Terms &terms, Tensor &value, llvm::ArrayRef<Axis> axes);
 /// `index` as a place for each of these digits, major first; nothing if it is no such combination.

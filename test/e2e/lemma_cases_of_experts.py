@@ -380,7 +380,14 @@ def at_numbers(f, axis, keys, own, per_part, of_part=False, *, room=None, **wron
     places = f.exchange(place, sends, receives, room, axis)
     all_places = f.aten("arange_start", start=0, end=room)
     unused = f.aten("ge", all_places, f.aten("sum", receives))
+    if wrong.get("of_receiver"):
+        ranks_of_rows = f.aten("floor_divide_scalar", f.aten("arange_start", start=0, end=rows), other=own)
+        ranks_of_rows = f.aten("index_select", f.aten("index", ranks_of_rows, all_order), order, dim=0)
+        received = f.exchange(ranks_of_rows, sends, receives, room, axis)
+        places = f.aten("add", places, f.aten("sub", rank, received))
     places = f.aten("where", unused, all_places, places)
+    if wrong.get("filled"):
+        places = f.aten("masked_fill_scalar", places, unused, value=0)
     ends = f.aten("index_select", f.aten("view", in_part, size=[experts]), f.aten(
         "add", f.aten("arange_start", start=0, end=per_part), f.aten("mul_scalar", rank, other=per_part)), dim=0)  # fmt: skip
 
@@ -416,10 +423,11 @@ def exchanged(f, axis, own, per_part, width, of_part=False, **wrong):
     f.give(numbered.read(f.aten("_grouped_mm", there, w, f.aten("_to_copy", numbered.ends, dtype="i32"))), on(axis))
 
 
-@lemma("numbered-rows", *EXCHANGED, *OF_PARTS)
-def numbered_rows(f, *sizes):
-    """Without the rows of experts before, several rows have one number."""
-    exchanged(f, *sizes, no_first=f.wrong)
+@lemma("numbered-rows", *EXCHANGED, *OF_PARTS, ("dp", 4, 2, 3, False, "filled"), ("tp", 5, 2, 2, True, "filled"), ("dp", 4, 2, 3, True, "of_receiver"))
+def numbered_rows(f, axis, own, per_part, width, of_part=False, error="no_first"):
+    """Without the rows of experts before, several rows have one number; so have they where the places of none are all the first, or
+    where the rank that has a row adds how far it is from the row's own."""
+    exchanged(f, axis, own, per_part, width, of_part, **{error: f.wrong})
 
 
 @lemma("rows-exchanged", *EXCHANGED, *OF_PARTS)
