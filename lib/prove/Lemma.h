@@ -37,7 +37,7 @@ namespace cleave::prove {
   X(JoinedIntervals, "joined-intervals", "what holds before a place and behind it holds everywhere") \
   X(JoinedPlace, "joined-place", "what holds at one place and beside it holds at both") \
   X(SumGoesOn, "sum-goes-on", "a sum over places, and one over those behind them, are one over all") \
-  X(JoinedDifferences, "joined-differences", "what holds for each difference of two places holds everywhere") \
+  X(JoinedDifferences, "joined-differences", "what holds for each difference of two places, or at each place, holds everywhere") \
   X(PlacesAdd, "places-add", "places are integers: sums of them and of numbers are places")        \
   X(FactorOfLinear, "factor-of-linear", "a factor of a linear op's operand is one of its value")   \
   X(ProductCommutes, "product-commutes", "the factors of a product have no order")                 \
@@ -67,6 +67,7 @@ namespace cleave::prove {
   X(ConversionIsOp, "conversion-is-op", "a conversion to another type is not linear")              \
   X(ChannelsAdd, "channels-add", "a convolution is the sum over its input channels, plus its bias, once") \
   X(GradientsTake, "gradients-take", "a convolution's gradient of its input takes the weight, that of the weight the input, that of the bias neither") \
+  X(PartsOfComplex, "parts-of-complex", "a complex number is linear in its two parts, and they are in it") \
   X(LossByCount, "loss-by-count", "the gradient of a mean loss is by the number of elements")      \
   /* Indices that are data, and classes (LookupMeaning.cpp, ScatterMeaning.cpp) */                 \
   X(RowNamed, "row-named", "a row of a table is the sum of all rows, each times whether it is named") \
@@ -84,7 +85,7 @@ namespace cleave::prove {
   X(LogSoftmax, "log-softmax", "the logarithm of a softmax is made of a maximum, exponentials and their sum") \
   X(LogSoftmaxGradient, "log-softmax-gradient", "its gradient takes off the sum of all, by the classes' shares") \
   X(RowsAdded, "rows-added", "'index_add' leaves what was there, plus each source at the row that it names") \
-  /* Rows in an order that data decide (CountMeaning.cpp, NumberMeaning.cpp, RowMeaning.cpp, RowPartMeaning.cpp, GroupedMeaning.cpp, ExchangeMeaning.cpp) */ \
+  /* Rows in an order that data decide (CountMeaning.cpp, NumberMeaning.cpp, RowMeaning.cpp, RowRankMeaning.cpp, RowPartMeaning.cpp, GatheredMeaning.cpp, GroupedMeaning.cpp, ExchangeMeaning.cpp) */ \
   X(Counted, "counted", "how many keys are a number is the sum of whether each is")                \
   X(MarkCounts, "mark-counts", "an integer that says whether a mark holds is 0 or 1") \
   X(CountConverted, "count-converted", "a type that has all integers up to a count holds the count") \

@@ -393,6 +393,12 @@ static bool isUnbounded(Operation *op) {
   });
 }
 
+/// The type of a number's parts.
+static Type realOf(Type element) {
+  auto complex = dyn_cast<ComplexType>(element);
+  return complex ? complex.getElementType() : element;
+}
+
 bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
                                std::vector<Tensor> &results) {
   ShardingRule rule = ruleOf(op);
@@ -447,9 +453,10 @@ bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
         continue;
       // A conversion is no linear function.
       if (llvm::all_of(group.operands, [&](unsigned operand) {
-            return terms.breaks(Lemma::ConversionIsOp) ||
-                   tensorOf(op->getOperand(operand).getType()).getElementType() ==
-                       type.getElementType();
+            Type own = tensorOf(op->getOperand(operand).getType()).getElementType();
+            return terms.breaks(Lemma::ConversionIsOp) || own == type.getElementType() ||
+                   (realOf(own) == realOf(type.getElementType()) &&
+                    !terms.breaks(Lemma::PartsOfComplex));
           }))
         core.linear.emplace_back(group.operands);
     }

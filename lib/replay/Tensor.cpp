@@ -402,6 +402,12 @@ static bool takes(Operation *op, unsigned result, unsigned operand) {
          (result == 1 && operand == 1);
 }
 
+/// The type of a number's parts: a complex number is linear in its two parts, and they are in it.
+static Type realOf(Type element) {
+  auto complex = dyn_cast<ComplexType>(element);
+  return complex ? complex.getElementType() : element;
+}
+
 bool Ops::rule(Operation *op, ArrayRef<Tensor> operands, std::vector<Tensor> &results) {
   ShardingRule known = sharding::getShardingRule(op);
   if (known.kind == sharding::OpKind::Random ||
@@ -447,7 +453,7 @@ bool Ops::rule(Operation *op, ArrayRef<Tensor> operands, std::vector<Tensor> &re
       for (const sharding::LinearGroup &group : rule.linear)
         if (llvm::is_contained(group.results, i) &&
             llvm::all_of(group.operands, [&](unsigned operand) {
-              return elementOf(op->getOperand(operand)) == type.getElementType();
+              return realOf(elementOf(op->getOperand(operand))) == realOf(type.getElementType());
             }))
           function.linear.emplace_back(group.operands);
       if (hasBias)

@@ -395,6 +395,19 @@ def conversions(f, axes, shape):
     f.give(add(short))
 
 
+@lemma("parts-of-complex", *AXES)
+def parts_of_complex(f, axes, shape):
+    """Pairs of numbers are turned, and turned ones added up; wrong where their mean is taken."""
+    x, by = f.argument((*shape, 2), on(axes)), f.argument((1, shape[1], 2))
+
+    def turned(value):
+        pairs = (f.aten("view_as_complex", pair) for pair in (value, by))
+        return f.aten("view_as_real", f.aten("mul", *pairs))
+
+    total = f.aten("sum_dim_int_list", x, dim=[0], keepdim=True)
+    f.give(f.all_reduce(turned(total), axes, "avg" if f.wrong else "sum"))
+
+
 @lemma("loss-by-count", *AXES)
 def loss_by_count(f, axes, shape):
     g, x, y = f.argument(()), f.argument(shape, on(axes)), f.argument(shape, on(axes))

@@ -12,7 +12,7 @@ import torch
 # Sizes that are prime to each other, one of 1, and one that is not prime.
 MESH = {"dp": 2, "tp": 3, "cp": 4, "one": 1}
 PLACES = [dict(zip(MESH, place, strict=True)) for place in itertools.product(*map(range, MESH.values()))]
-DTYPES = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64", torch.int32: "i32", torch.bool: "i1"}
+DTYPES = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64", torch.int32: "i32", torch.bool: "i1", torch.complex128: "complex<f64>"}
 aten = torch.ops.aten
 
 
@@ -150,6 +150,7 @@ RUN = {
     "sub": lambda x, y, alpha=1: torch.sub(x, y, alpha=alpha),
     "mul": torch.mul, "div": torch.div, "mm": torch.mm, "t": torch.t, "exp": torch.exp, "tanh": torch.tanh,
     "log": torch.log, "neg": torch.neg, "relu": torch.relu, "logical_or": torch.logical_or,
+    "view_as_complex": torch.view_as_complex, "view_as_real": torch.view_as_real,
     "clone": lambda x, memory_format=None: x.clone(memory_format=torch.contiguous_format),
     "addmm": lambda x, a, b, beta=1, alpha=1: torch.addmm(x, a, b, beta=beta, alpha=alpha),
     "add_scalar": lambda x, other: x + other, "mul_scalar": lambda x, other: x * other,

@@ -8,7 +8,7 @@ import re
 import subprocess
 
 import pytest
-from cleave import FSDP, HSDP, ColwiseParallel, DataParallel, ExpertParallel, RowwiseParallel
+from cleave import FSDP, HSDP, ColwiseParallel, DataParallel, ExpertParallel, RowwiseParallel, SequenceParallel, Shard
 from combinations_cover import run_all, seed
 from test_expert_exchange import EXPERTS, REPLICAS, SHARDED, exported, lay_out  # noqa: F401
 
@@ -143,6 +143,9 @@ TURNED = {
     "deepseek_v3, replicas": ("deepseek_v3", {"dp": 2, "ep": 2}, [(EXPERTS, ExpertParallel("ep")), ("", DataParallel("dp"))]),
     "qwen3_moe on 4, sharded": ("qwen3_moe", {"dp": 2, "ep": 4}, [(EXPERTS, ExpertParallel("ep")), ("", FSDP("dp"))]),
     "llama4 on 2": ("llama4", {"ep": 2}, [(EXPERTS, ExpertParallel("ep"))]),
+    # All ranks have the experts' biases, which the first one alone adds to its terms.
+    "gpt_oss on 2": ("gpt_oss", {"ep": 2}, [(OSS, ExpertParallel("ep"))]),
+    "gpt_oss, replicas": ("gpt_oss", {"dp": 2, "ep": 2}, [(OSS, ExpertParallel("ep")), ("", DataParallel("dp"))]),
     # Where the batch is divided among the experts' ranks these gather the rows: two rows of a token are no fewer than the ranks,
     # or their axis is not the last one of the batch.
     "deepseek_v3, gathered": ("deepseek_v3", {"dp": 2}, [(EXPERTS, ExpertParallel("dp")), ("", FSDP("dp"))]),
@@ -168,6 +171,47 @@ def test_rows_that_ranks_turn_are_proved(layout, exported, build_dir, prove, tmp
         (tmp_path / "wrong.mlir").write_text(changed)
         answer = prove(path, tmp_path / "wrong.mlir")
         assert answer["answer"] == "unknown", (error, answer)
+
+
+def test_biases_of_turned_rows_are_added_once(exported, build_dir, prove, tmp_path):  # noqa: F811
+    path, text = prove_without_exchange(TURNED["gpt_oss on 2"], "dist.convert", exported, build_dir, prove, tmp_path)
+    biases = r"(?m)(?P<rows>%\w+) = aten\.index\(.*\n.*(?P<made>dist\.convert) (?P=rows) : tensor<32x16xf64, #R_ep> -> tensor<32x16xf64, #P_ep>$"
+    found = list(re.finditer(biases, text))
+    assert len(found) == 2
+    for each in found:
+        (tmp_path / "wrong.mlir").write_text(text[: each.start("made")] + "dist.reinterpret" + text[each.end("made") :])
+        answer = prove(path, tmp_path / "wrong.mlir")
+        assert answer["answer"] == "unknown", answer
+
+
+# What divides DeepSeek-V3 along `tp`, and the sequence between the divided modules.
+LATENTS = [
+    ("tok_embeddings", RowwiseParallel("tp")), ("output", ColwiseParallel("tp")),
+    *((f"layers.*.attention.{name}", ColwiseParallel("tp")) for name in ("wq_b", "wkv_b")), ("layers.*.attention.wo", RowwiseParallel("tp")),
+    *((f"layers.*.{part}.{name}", style("tp")) for part in ("feed_forward", "moe.shared_experts")
+      for name, style in (("w1", ColwiseParallel), ("w3", ColwiseParallel), ("w2", RowwiseParallel))),
+    *((f"layers.*.moe.experts.{name}", {"tp": Shard(dim)}) for name, dim in (("w1", 1), ("w3", 1), ("w2", 2))),
+    *((name, SequenceParallel("tp", dim=1)) for name in ("layers.*.attention_norm", "layers.*.ffn_norm", "norm")),
+]  # fmt: skip
+
+
+def test_exchanged_rows_beside_a_sequence_in_parts(exported, build_dir, prove, tmp_path):  # noqa: F811
+    """Gradients of rotated keys, which all heads share, are terms of a sum while they are complex numbers."""
+    _, path, _ = exported("deepseek_v3")
+    plan = [(EXPERTS, ExpertParallel("ep", 2)), *LATENTS, ("", DataParallel("ep"))]
+    local = lay_out(build_dir, path, {"ep": 2, "tp": 2}, plan, tmp_path)
+    text = local.read_text()
+    assert "dist.ragged_all_to_all" in text and re.search(r"complex<f64>, #\w*P_tp>", text)
+    answer = prove(path, local)
+    assert answer["answer"] == "proved" and "assumptions" not in answer, answer
+    # Rotated on instead of back, and only the parts of numbers.
+    for wrong, other in ((r"aten\.conj_physical\((%\w+)\)", r"aten.clone(\1)"), (r"aten\.mul\((?=.*complex<f64>, #\w*P_tp>$)", "aten.sub(")):
+        lines = text.splitlines()
+        i = max(i for i, line in enumerate(lines) if re.search(wrong, line))
+        lines[i] = re.sub(wrong, other, lines[i])
+        (tmp_path / "wrong.mlir").write_text("\n".join(lines) + "\n")
+        answer = prove(path, tmp_path / "wrong.mlir", expect=(2, 3))
+        assert answer["answer"] != "proved", (wrong, answer)
 
 
 def in_flight(found):
