@@ -145,12 +145,24 @@ bool Fractions::isShareOfNothing(const Monomial &monomial, unsigned below, unsig
 
 void Fractions::cancel(Monomial &monomial) {
   auto &above = monomial.above, &below = monomial.below;
+  // Where its conditions hold: elsewhere it is 0.
+  Case region;
+  llvm::copy_if(monomial.guards, std::back_inserter(region),
+                [&](const Guard &guard) { return isOnDigit(guard, places); });
   for (unsigned i = 0; i < below.size();) {
     bool isGone = false;
+    auto isDecided = [&](const Guard &guard) {
+      return llvm::any_of(region, [&](const Guard &part) { return part.index == guard.index; });
+    };
+    bool isOther = llvm::any_of(
+        below[i], [&](const Summand &summand) { return llvm::any_of(summand.guards, isDecided); });
+    Meaning here = isOther ? within(terms, below[i], region) : Meaning();
     for (unsigned j = 0; j < above.size() && !isGone; ++j) {
       const Meaning &factor = above[j];
       if (areEqual(factor, below[i])) {
         isGone = isPositive(below[i]);
+      } else if (isOther && areEqual(within(terms, factor, region), here)) {
+        isGone = isPositive(here);
       } else if (isShareOfNothing(monomial, i, j)) {
         isGone = true;
       } else if (!factor.empty()) {

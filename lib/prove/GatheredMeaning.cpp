@@ -1,8 +1,8 @@
 //===- GatheredMeaning.cpp - the parts of all ranks side by side ------------===//
 //
-// Rows that lie at their numbers in the part of each rank may be gathered, or put there by each rank
-// for all of them. They are taken by numbers of all ranks' rows: each is the one at which its row
-// lies there.
+// Rows that lie at their numbers in the part of each rank may be gathered, or put there by each
+// rank for all of them. They are taken by numbers of all ranks' rows: each is the one at which its
+// row lies there.
 //
 //===----------------------------------------------------------------------===//
 

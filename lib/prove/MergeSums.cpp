@@ -251,7 +251,10 @@ bool Terms::joinDifferences(Meaning &meaning) {
     const Summand &a = meaning[first];
     for (const auto &[own, guard] : llvm::enumerate(a.guards)) {
       auto [least, greatest] = variables.getRange(guard.index);
-      if (guard.index.getParts().size() < 2 || guard.low != least)
+      // By a rank's place alone it is another rank's block (joinBlocks).
+      ArrayRef<Index::Part> digits = guard.index.getParts();
+      bool isOfRank = digits.size() == 1 && llvm::is_contained(ranks, digits[0].var);
+      if (digits.empty() || isOfRank || guard.low != least)
         continue;
       // From the least number on.
       std::vector<Piece> pieces{{first, guard, a.reference}};

@@ -68,7 +68,7 @@ bool Terms::remake(const Summand &summand, Meaning &result) {
   bool isPart =
       areParts && !llvm::all_of(llvm::zip(term.sizes, summand.reference.indices), [&](auto entry) {
         auto [size, index] = entry;
-        return isAsWide(index, size);
+        return widthOf(index, variables) == size;
       });
   if (term.kind != Term::Kind::Op || breaks(Lemma::MadeAgain) ||
       (!isPart && llvm::none_of(summand.reference.indices, isAgain)))

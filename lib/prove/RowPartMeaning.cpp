@@ -385,7 +385,7 @@ std::optional<SmallVector<Var, 2>> Evaluator::byOwnPlace(const RowPlaces &places
 std::optional<Evaluator::OwnRows> Evaluator::asOwnRows(const RowOrder &order,
                                                        const Tensor &numbers) {
   SmallVector<Var> ranks = placesOf(order.along);
-  // What a rank made of others' rows is no number of theirs.
+  // What a rank made of others' rows is not a number of theirs.
   if (llvm::any_of(ranks, [&](Var digit) { return terms.mentions(numbers.meaning, digit); }))
     return std::nullopt;
   std::optional<OwnRows> found;

@@ -2,8 +2,8 @@
 //
 // Ranks that have rows in one order put together, add up or divide what they have of each. Where
 // they have parts of the rows, or send them, see RowPartMeaning.cpp, GatheredMeaning.cpp and
-// ExchangeMeaning.cpp. A rank that only keeps what it has, or has zeros instead, may have rows in any
-// order.
+// ExchangeMeaning.cpp. A rank that only keeps what it has, or has zeros instead, may have rows in
+// any order.
 //
 //===----------------------------------------------------------------------===//
 

@@ -51,7 +51,7 @@ def columns_of_a_ring(f, axis, own, width):
     f.give(multiply_ring(f, axis, x, w, own) if f.local else f.aten("mm", x, w), on(axis, 1))
 
 
-@lemma("parts-alike", ("dp", 2, 3), ("tp", 2, 5), ("cp", 3, 1), ("dp", 3, 4), ("cp", 2, 2))
+@lemma("parts-alike", ("dp", 2, 3), ("tp", 2, 5), ("cp", 3, 1), ("dp", 3, 4), ("cp", 2, 2), ("tp", 1, 5), ("cp", 1, 2))
 def columns_of_chunks(f, axis, own, width):
     """Each block in two chunks of rows, of what is the difference of two values; wrong where the chunks change places."""
     ranks = MESH[axis]
@@ -64,7 +64,7 @@ def columns_of_chunks(f, axis, own, width):
     f.give(multiply_ring(f, axis, f.aten("cat", *(chunks[::-1] if f.wrong else chunks), dim=0), w, 2 * own, turns=False), on(axis, 1))
 
 
-@lemma("part-stays", ("dp", 2, 3), ("tp", 2, 5), ("cp", 3, 1), ("dp", 3, 4), ("cp", 2, 2))
+@lemma("part-stays", ("dp", 2, 3), ("tp", 2, 5), ("cp", 3, 1), ("dp", 3, 4), ("cp", 2, 2), ("tp", 1, 5), ("cp", 1, 2))
 def chunks_of_a_running_sum(f, axis, own, width):
     """Chunks of a rank's rows of what is made of a running sum; wrong where the chunks change places."""
     ranks = MESH[axis]

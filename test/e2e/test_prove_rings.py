@@ -18,6 +18,8 @@ MASKED = ["mask of another block", "none of another block", "logarithm of none i
 MASKED_GRADIENT = ["mask of another block, backward", "logarithm is -inf", "gradients not at home"]
 SHAPES = [("dp", (1, 2, 3, 2)), ("tp", (2, 1, 2, 3)), ("cp", (1, 1, 2, 2)), ("cp", (1, 2, 2, 3, 2)),
           ("tp", (1, 1, 3, 2, 3))]  # fmt: skip
+# Of one row on each rank, without masks that are given.
+SINGLE = [("dp", (1, 2, 1, 2)), ("tp", (2, 1, 1, 3)), ("cp", (1, 2, 1, 3, 2))]
 
 
 def infinite_difference(f, axis):
@@ -86,12 +88,13 @@ INFINITE = [infinite_difference, nothing_by_infinity, infinite_multiple, filled_
 
 
 def cases():
-    for axis, shape in SHAPES:
+    for axis, shape in [*SHAPES, *SINGLE]:
         for causal in (False, True):
             for bug in [None, *FORWARD, *(CAUSAL if causal else [])]:
                 yield bug, rings.ring, (axis, shape, causal, bug)
             for bug in [None, *GRADIENT, *(CAUSAL[:1] if causal else [])]:
                 yield bug, rings.ring_gradient, (axis, shape, causal, bug)
+    for axis, shape in SHAPES:
         for bug in [None, *MASKED]:
             yield bug, masks.ring, (axis, shape, bug)
         for bug in [None, *MASKED_GRADIENT]:
