@@ -106,6 +106,20 @@ static void takeMajor(Guard &guard, const Variables &variables) {
   }
 }
 
+/// A condition on a multiple of a number is one on the number.
+static void divideByFactor(Guard &guard) {
+  int64_t factor = 0;
+  for (const Index::Part &part : guard.index.getParts())
+    factor = std::gcd(factor, std::abs(part.coefficient));
+  if (factor < 2)
+    return;
+  Index number;
+  for (const Index::Part &part : guard.index.getParts())
+    number = number + Index::of(part.var, part.coefficient / factor);
+  auto divideUp = [&](int64_t end) { return -divideDown(-end, factor); };
+  guard = {std::move(number), divideUp(guard.low), divideUp(guard.high)};
+}
+
 bool Terms::simplifyGuards(Summand &summand) {
   do
     if (!solveGuards(summand))
@@ -124,6 +138,8 @@ bool Terms::solveGuards(Summand &summand) {
   uniteGuards(summand.guards, summand.bound, arePieces);
   for (unsigned i = 0; i < summand.guards.size();) {
     Guard &guard = summand.guards[i];
+    if (!breaks(Lemma::ConditionOnDigits))
+      divideByFactor(guard);
     auto [least, greatest] = variables.getRange(guard.index);
     // Of two that mean the same there is one form.
     guard.low = std::max(guard.low, least);

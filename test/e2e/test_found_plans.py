@@ -77,7 +77,8 @@ def test_scales_of_layers_and_shards_of_the_sequence(build_dir, tmp_path, monkey
 
 
 # A table with a padding row over `tp`; draws in the memory order of what is awaited; heads of queries that share one of
-# keys, round a ring; places counted by a mask, over `cp`; shares that are dropped.
+# keys, round a ring; places counted by a mask, over `cp`; shares that are dropped; two heads over four ranks, each with half of
+# a head's columns.
 PROVED = [
     (hugging_face, "OPTForCausalLM", "dp=2,tp=2,parameters=fsdp"),
     (hugging_face, "BartForConditionalGeneration", "dp=2,tp=2,sequence=yes,parameters=zero1"),
@@ -86,6 +87,8 @@ PROVED = [
     (torchtitan_models, "llama3", "dp=2,cp=2,parameters=fsdp"),
     (hugging_face, "AllenaiLongformerBase", "cp=2,pp=2,recompute=cheap"),
     (hugging_face, "YituTechConvBert", "cp=2,pp=2,recompute=cheap"),
+    (other_models, "GPTNeoX", "tp=4"),
+    (timm_models, "deit_base_distilled_patch16_224", "tp=4"),
 ]
 
 
