@@ -111,7 +111,7 @@ static void divideByFactor(Guard &guard) {
   int64_t factor = 0;
   for (const Index::Part &part : guard.index.getParts())
     factor = std::gcd(factor, std::abs(part.coefficient));
-  if (factor < 2)
+  if (factor < 2 || guard.index.getConstant() != 0)
     return;
   Index number;
   for (const Index::Part &part : guard.index.getParts())
