@@ -133,9 +133,9 @@ bool Search::open(Entry &entry) {
     for (Recompute recompute : allRecomputes)
       raiseRecomputed(entry, recompute);
   }
-  for (const std::optional<LayerTimes> &bound : {entry.unshared, entry.undivided})
-    if (bound)
-      check(entry, *bound, *entry.times);
+  for (const std::optional<LayerTimes> *bound : {&entry.unshared, &entry.undivided})
+    if (*bound)
+      check(entry, **bound, *entry.times);
   raiseBounds(entry, *entry.times);
   return true;
 }

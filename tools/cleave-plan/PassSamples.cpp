@@ -115,13 +115,22 @@ static void findRegathered(func::FuncOp function, llvm::DenseSet<Operation *> &f
   }
 }
 
-llvm::DenseSet<Operation *> plan::findRegathered(ArrayRef<train::ProgramFunctions> stages) {
+/// What `find` finds in each function of the stages' backwards.
+static llvm::DenseSet<Operation *>
+findInBackwards(ArrayRef<train::ProgramFunctions> stages,
+                llvm::function_ref<void(func::FuncOp, llvm::DenseSet<Operation *> &)> find) {
   llvm::DenseSet<Operation *> found;
   for (const train::ProgramFunctions &stage : stages)
     for (func::FuncOp function : {stage.backward, stage.backwardInput, stage.backwardWeight})
       if (function)
-        ::findRegathered(function, found);
+        find(function, found);
   return found;
+}
+
+llvm::DenseSet<Operation *> plan::findRegathered(ArrayRef<train::ProgramFunctions> stages) {
+  return findInBackwards(stages, [](func::FuncOp function, llvm::DenseSet<Operation *> &found) {
+    ::findRegathered(function, found);
+  });
 }
 
 static void findEarly(func::FuncOp function, llvm::DenseSet<Operation *> &found) {
@@ -152,12 +161,9 @@ static void findEarly(func::FuncOp function, llvm::DenseSet<Operation *> &found)
 }
 
 llvm::DenseSet<Operation *> plan::findEarly(ArrayRef<train::ProgramFunctions> stages) {
-  llvm::DenseSet<Operation *> found;
-  for (const train::ProgramFunctions &stage : stages)
-    for (func::FuncOp function : {stage.backward, stage.backwardInput, stage.backwardWeight})
-      if (function)
-        ::findEarly(function, found);
-  return found;
+  return findInBackwards(stages, [](func::FuncOp function, llvm::DenseSet<Operation *> &found) {
+    ::findEarly(function, found);
+  });
 }
 
 /// What a layout that divides the batch may not run in each microbatch: ops that depend on
